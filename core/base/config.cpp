@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/base/config.hpp"
+
+#include <array>
+#include <cstdlib>
+
+#include "core/base/log.hpp"
+
+namespace compat::core {
+namespace {
+
+constexpr std::array kSettings{
+    SettingRow{Setting::device, "FABRIC_COMPAT_DEVICE", "auto", "auto|verbs|soft",
+               "which devices to use; auto takes an RDMA device where one owns the address"},
+    SettingRow{Setting::crc, "FABRIC_COMPAT_CRC", "auto", "auto|on|off",
+               "CRC32c on streams of the software device; auto: on except on this host; a peer that "
+               "asks for it always gets it"},
+    SettingRow{Setting::connect_timeout, "FABRIC_COMPAT_CONNECT_TIMEOUT_MS", "60000", "ms",
+               "how long the software device waits for the peer program's answer to a connection "
+               "request"},
+};
+static_assert(kSettings.size() == static_cast<std::size_t>(Setting::count_),
+              "a new Setting needs a row here");
+
+}  // namespace
+
+std::span<const SettingRow> settings() noexcept { return kSettings; }
+
+const char* setting_text(Setting setting) noexcept {
+    const SettingRow& row = kSettings[static_cast<std::size_t>(setting)];
+    const char* text = std::getenv(row.name);
+    return text != nullptr && *text != '\0' ? text : row.default_value;
+}
+
+long setting_number(Setting setting) noexcept {
+    const SettingRow& row = kSettings[static_cast<std::size_t>(setting)];
+    const char* text = setting_text(setting);
+    char* end = nullptr;
+    const long value = std::strtol(text, &end, 10);
+    if (*text != '\0' && *end == '\0' && value >= 0) return value;
+    COMPAT_LOG_WARNING("%s is not a number: %s; using %s", row.name, text, row.default_value);
+    return std::strtol(row.default_value, nullptr, 10);
+}
+
+}  // namespace compat::core

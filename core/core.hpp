@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one core header that a facade includes.
+#pragma once
+
+#include "core/base/assert.hpp"          // IWYU pragma: export
+#include "core/base/config.hpp"          // IWYU pragma: export
+#include "core/base/log.hpp"             // IWYU pragma: export
+#include "core/base/result.hpp"          // IWYU pragma: export
+#include "core/base/socket_address.hpp"  // IWYU pragma: export
+#include "core/device/device.hpp"        // IWYU pragma: export
+#include "core/device/registry.hpp"      // IWYU pragma: export
+#include "core/model/types.hpp"          // IWYU pragma: export

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Protection domains, memory regions and the keys by which they are reached.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "core/device/device.hpp"
+#include "core/device/soft/persistence.hpp"
+
+namespace compat::core::soft {
+
+/// Why an access is refused; vendor_error of the completion at the initiator.
+enum class Fault : std::uint8_t { none, unknown_key, out_of_range, no_right, address_wrap, count_ };
+
+class SoftPd;
+
+/// The part of a region that an access needs, alive as long as someone pins it.
+class Region {
+public:
+    Region(const MrAttr& attr, std::uint64_t first_iova);
+
+    [[nodiscard]] std::byte* base() const noexcept { return base_; }
+    [[nodiscard]] std::size_t length() const noexcept { return length_; }
+    [[nodiscard]] std::uint64_t iova() const noexcept { return iova_; }
+    [[nodiscard]] AccessFlags access() const noexcept { return access_; }
+
+    /// Makes [address, address + length) durable. Errors: not_supported (not persistent memory, or
+    /// not registered for it), device.
+    Status persist(std::byte* address, std::size_t length) noexcept;
+    /// Finds out how; called once at registration when the access flags ask for it.
+    void find_persistence() noexcept;
+
+    void notify(Opcode opcode, std::uint64_t bytes) noexcept;  ///< calls the observer, if any
+    /// Waits for a notification that is being delivered.
+    void set_observer(RemoteAccessObserver* observer) noexcept;
+
+    /// Fails once close() has begun.
+    [[nodiscard]] bool pin() noexcept;
+    void unpin() noexcept;
+    /// No pin succeeds any more; returns when the last one is gone.
+    void close() noexcept;
+
+private:
+    std::byte* base_;
+    std::size_t length_;
+    std::uint64_t iova_;
+    AccessFlags access_;
+    std::atomic<std::uint32_t> pins_{0};  ///< the top bit is set once closed
+    std::shared_mutex observer_lock_;
+    RemoteAccessObserver* observer_ = nullptr;
+    std::unique_ptr<Persister> persister_;
+};
+
+/// A checked access: the memory stays registered while this lives. Keep it for one copy, never
+/// across a wait: deregistration waits for it.
+class Pin {
+public:
+    Pin() = default;
+    Pin(std::shared_ptr<Region> region, std::byte* address) noexcept
+        : region_(std::move(region)), address_(address) {}
+    Pin(Pin&& other) noexcept = default;
+    Pin& operator=(Pin&& other) noexcept;
+    ~Pin() { release(); }
+
+    [[nodiscard]] std::byte* address() const noexcept { return address_; }
+    /// Null for unregistered local memory and for accesses of zero bytes.
+    [[nodiscard]] Region* region() const noexcept { return region_.get(); }
+    void release() noexcept;
+
+private:
+    std::shared_ptr<Region> region_;
+    std::byte* address_ = nullptr;
+};
+
+/// All regions of a protection domain. Any thread.
+class KeyTable {
+public:
+    struct Keys {
+        std::uint32_t lkey;
+        std::uint32_t rkey;
+    };
+    /// Errors: no_key (requested one is taken), no_memory (2^24 regions).
+    Result<Keys> insert(std::shared_ptr<Region> region, std::optional<std::uint32_t> requested_rkey);
+    void erase(const Keys& keys, bool requested) noexcept;
+
+    /// A peer's access. Zero-length accesses pass unchecked (RFC 5040: STag and TO of those are not
+    /// looked at) and give an empty pin.
+    Fault pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length, Access right,
+                     Pin& pin) const noexcept;
+    /// Our own access; kUnregisteredLkey passes unchecked.
+    Fault pin_local(const Sge& sge, bool writes, Pin& pin) const noexcept;
+
+    [[nodiscard]] std::size_t size() const noexcept;
+
+private:
+    static constexpr unsigned kIndexBits = 24;  // the low 8 bits of a key are its generation
+    struct Entry {
+        std::shared_ptr<Region> region;
+        std::uint8_t generation = 0;
+        bool rkey_is_requested = false;
+    };
+    std::shared_ptr<Region> find_generated(std::uint32_t key, bool remote) const noexcept;
+
+    mutable std::shared_mutex lock_;
+    std::vector<Entry> entries_;
+    std::vector<std::uint32_t> free_;
+    std::unordered_map<std::uint32_t, std::shared_ptr<Region>> requested_;
+};
+
+class SoftPd final : public ProtectionDomain {
+public:
+    Result<std::unique_ptr<MemoryRegion>> register_memory(const MrAttr& attr) noexcept override;
+    Result<std::unique_ptr<SharedReceiveQueue>> create_srq(std::uint32_t depth,
+                                                          std::uint32_t max_sge) noexcept override;
+    [[nodiscard]] bool in_use() const noexcept override;
+
+    /// Shared, because a connection may outlive a PD that its program freed too early.
+    [[nodiscard]] const std::shared_ptr<KeyTable>& keys() const noexcept { return keys_; }
+    /// Counts QPs and SRQs for in_use().
+    [[nodiscard]] const std::shared_ptr<std::atomic<int>>& children() const noexcept {
+        return children_;
+    }
+
+private:
+    std::shared_ptr<KeyTable> keys_ = std::make_shared<KeyTable>();
+    std::shared_ptr<std::atomic<int>> children_ = std::make_shared<std::atomic<int>>(0);
+};
+
+}  // namespace compat::core::soft

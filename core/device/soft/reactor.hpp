@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The process's one helper thread and the descriptors and timers it serves. It sleeps in epoll;
+// a program that polls its completion queues takes over for it (steal_progress).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "core/base/result.hpp"
+
+namespace compat::core::soft {
+
+using Clock = std::chrono::steady_clock;
+
+/// Something with a descriptor and deadlines. Called by the helper thread or by a program's
+/// thread that polls, never by two at once, and never with a lock of the reactor held.
+class Source {
+public:
+    virtual ~Source() = default;
+    virtual void on_ready(std::uint32_t epoll_events) noexcept = 0;
+    virtual void on_deadline() noexcept {}
+};
+
+/// Registers (level-triggered). The reactor keeps the source alive until remove(). Starts the
+/// helper thread at first need. Errors: no_memory, device.
+Status watch(int fd, std::shared_ptr<Source> source, std::uint32_t epoll_events) noexcept;
+Status rewatch(int fd, std::uint32_t epoll_events) noexcept;
+/// Before the descriptor is closed. A call of on_ready that runs right now may still end after it.
+void unwatch(int fd) noexcept;
+
+/// One call of on_deadline at that time; a new one replaces the old.
+void set_deadline(const std::shared_ptr<Source>& source, Clock::time_point when) noexcept;
+void cancel_deadline(const Source* source) noexcept;
+
+/// Does, without waiting, what the helper thread would do; returns at once if another thread is at
+/// it. While called often, the helper thread stays asleep.
+void steal_progress() noexcept;
+
+}  // namespace compat::core::soft

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The vocabulary of RDMA verbs as plain values: what is posted and what comes back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/base/flags.hpp"
+
+namespace compat::core {
+
+/// What a send work request does (ibv_wr_opcode, plus the flush and atomic write of IBTA A19.4).
+enum class Opcode : std::uint8_t {
+    send,
+    send_imm,
+    write,
+    write_imm,
+    read,
+    atomic_cas,    ///< 8 bytes, aligned; the old value goes to the local SGE
+    atomic_fadd,   ///< 8 bytes, aligned; the old value goes to the local SGE
+    atomic_write,  ///< 8 bytes, aligned, never torn at the target
+    flush,
+    count_
+};
+
+/// What a completion was (ibv_wc_opcode). Undefined on an error completion.
+enum class WcOpcode : std::uint8_t {
+    send,
+    write,
+    read,
+    compare_swap,
+    fetch_add,
+    atomic_write,
+    flush,
+    receive,
+    receive_write_imm,  ///< IBV_WC_RECV_RDMA_WITH_IMM
+    count_
+};
+
+/// ibv_wc_status; one row a status in both facades' tables.
+enum class WcStatus : std::uint8_t {
+    success,
+    local_length_error,
+    local_qp_operation_error,
+    local_protection_error,
+    flushed,
+    remote_invalid_request,
+    remote_access_error,
+    remote_operation_error,
+    retry_exceeded,      ///< the peer is gone
+    rnr_retry_exceeded,  ///< the peer posted no receive in time
+    fatal,
+    general_error,
+    count_
+};
+
+/// The ibv_wc_status_str(3) of ours: a static English text.
+const char* wc_status_text(WcStatus status) noexcept;
+
+enum class SendFlag : std::uint8_t {
+    signaled = 1,   ///< a success completion is wanted (errors always complete)
+    inlined = 2,    ///< the bytes are copied during the post; lkeys are not looked at
+    fence = 4,      ///< wait for the earlier reads and atomics of this QP (IBV_SEND_FENCE)
+    solicited = 8,  ///< raises a solicited event at the target
+};
+using SendFlags = Flags<SendFlag>;
+constexpr SendFlags operator|(SendFlag left, SendFlag right) { return SendFlags(left) | right; }
+
+enum class Access : std::uint8_t {
+    local_write = 1,
+    remote_write = 2,
+    remote_read = 4,
+    remote_atomic = 8,
+    flush_visible = 16,     ///< IBV_ACCESS_FLUSH_GLOBAL
+    flush_persistent = 32,  ///< IBV_ACCESS_FLUSH_PERSISTENT
+    on_demand = 64,         ///< IBV_ACCESS_ON_DEMAND
+};
+using AccessFlags = Flags<Access>;
+constexpr AccessFlags operator|(Access left, Access right) { return AccessFlags(left) | right; }
+
+enum class FlushType : std::uint8_t { visibility, persistent };
+
+/// An lkey for memory that is not registered. Only for devices with Limits::unregistered_local.
+constexpr std::uint32_t kUnregisteredLkey = 0;
+
+/// Local memory; length in bytes.
+struct Sge {
+    void* address = nullptr;
+    std::uint32_t length = 0;
+    std::uint32_t lkey = kUnregisteredLkey;
+};
+
+/// A send work request. The object is copied by the post; the buffers stay the device's until the
+/// completion is reaped (but for SendFlag::inlined).
+struct WorkRequest {
+    std::uint64_t wr_id = 0;
+    Opcode opcode = Opcode::send;
+    SendFlags flags;
+    FlushType flush_type = FlushType::visibility;  ///< flush
+    std::uint32_t rkey = 0;                        ///< all but sends
+    std::uint64_t remote_address = 0;              ///< all but sends
+    std::span<const Sge> sges;                     ///< may be empty: nothing moves
+    std::uint64_t imm = 0;           ///< send_imm, write_imm: host order, Limits::imm_bytes wide
+    std::uint64_t flush_length = 0;  ///< flush: bytes from remote_address
+    std::uint64_t operand = 0;       ///< atomic_fadd: addend; atomic_cas: new value
+    std::uint64_t compare = 0;       ///< atomic_cas: expected value
+};
+
+struct ReceiveRequest {
+    std::uint64_t wr_id = 0;
+    std::span<const Sge> sges;
+};
+
+/// A work completion (ibv_wc). On error only wr_id, status, qp_num and vendor_error count.
+struct WorkCompletion {
+    std::uint64_t wr_id = 0;
+    WcStatus status = WcStatus::success;
+    WcOpcode opcode = WcOpcode::send;
+    bool has_imm = false;
+    bool receive_side = false;      ///< true for completions of receives, on errors as well
+    std::uint32_t vendor_error = 0;
+    std::uint32_t qp_num = 0;
+    std::uint64_t byte_length = 0;  ///< receives and reads
+    std::uint64_t imm = 0;          ///< host order
+};
+
+}  // namespace compat::core
