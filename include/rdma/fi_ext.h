@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Extensions: fids exchanged between libraries, memory monitor and log as imported objects. */
+#ifndef COMPAT_RDMA_FI_EXT_H
+#define COMPAT_RDMA_FI_EXT_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Options of one provider are negative and carry its number in the upper half. */
+#define FI_PROV_SPECIFIC_EFA (0xefa << 16)
+#define FI_PROV_SPECIFIC_TCP (0x7cb << 16)
+
+enum {
+    FI_OPT_EFA_RNR_RETRY = -FI_PROV_SPECIFIC_EFA,
+    FI_OPT_EFA_EMULATED_READ,
+    FI_OPT_EFA_EMULATED_WRITE,
+    FI_OPT_EFA_EMULATED_ATOMICS,
+    FI_OPT_EFA_USE_DEVICE_RDMA,
+    FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES,
+    FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES,
+    FI_OPT_EFA_HOMOGENEOUS_PEERS,
+    FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV,
+};
+
+struct fi_fid_export {
+    struct fid** fid;
+    uint64_t flags;
+    void* context;
+};
+
+static inline int fi_export_fid(struct fid* fid, uint64_t flags, struct fid** expfid,
+                                void* context) {
+    struct fi_fid_export exported;
+    exported.fid = expfid;
+    exported.flags = flags;
+    exported.context = context;
+    return fi_control(fid, FI_EXPORT_FID, &exported);
+}
+
+static inline int fi_import_fid(struct fid* fid, struct fid* expfid, uint64_t flags) {
+    return fid->ops->bind(fid, expfid, flags);
+}
+
+struct fid_mem_monitor;
+
+struct fi_ops_mem_monitor {
+    size_t size;
+    int (*start)(struct fid_mem_monitor* monitor);
+    void (*stop)(struct fid_mem_monitor* monitor);
+    int (*subscribe)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
+    void (*unsubscribe)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
+    bool (*valid)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
+};
+
+struct fi_ops_mem_notify {
+    size_t size;
+    void (*notify)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
+};
+
+struct fid_mem_monitor {
+    struct fid fid;
+    struct fi_ops_mem_monitor* export_ops;
+    struct fi_ops_mem_notify* import_ops;
+};
+
+/* A flag of fi_ops_log: the program has already filtered by provider. */
+#define FI_LOG_PROV_FILTERED (1ULL << 0)
+
+struct fi_ops_log {
+    size_t size;
+    int (*enabled)(const struct fi_provider* prov, enum fi_log_level level,
+                   enum fi_log_subsys subsys, uint64_t flags);
+    int (*ready)(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys,
+                 uint64_t flags, uint64_t* showtime);
+    void (*log)(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys,
+                const char* func, int line, const char* msg);
+};
+
+struct fid_logging {
+    struct fid fid;
+    struct fi_ops_log* ops;
+};
+
+/* Opens the library's object of that name and hands it the caller's fid. */
+static inline int fi_import(uint32_t version, const char* name, void* attr, size_t attr_len,
+                            uint64_t flags, struct fid* fid, void* context) {
+    struct fid* open_fid;
+    int ret = fi_open(version, name, attr, attr_len, flags, &open_fid, context);
+    if (ret) return ret;
+    ret = fi_import_fid(open_fid, fid, flags);
+    fi_close(open_fid);
+    return ret;
+}
+
+static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging* log_fid) {
+    log_fid->fid.fclass = FI_CLASS_LOG;
+    return fi_import(version, "logging", NULL, 0, flags, &log_fid->fid, log_fid->fid.context);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COMPAT_RDMA_FI_EXT_H */
