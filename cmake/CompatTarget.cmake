@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # How every target of the project is compiled, and what a shipped library is.
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 add_library(compat_options INTERFACE)
 target_compile_features(compat_options INTERFACE cxx_std_20 c_std_11)
@@ -17,22 +18,38 @@ if(COMPAT_SANITIZE)
         -fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(compat_options INTERFACE -fsanitize=${sanitizers})
 endif()
+if(COMPAT_COVERAGE)
+    target_compile_options(compat_options INTERFACE --coverage -fprofile-update=atomic)
+    target_link_options(compat_options INTERFACE --coverage)
+endif()
 
-# compat_library(NAME rpma-compat UPSTREAM rpma SOVERSION 1 UPSTREAM_SOVERSION 0 MAP file)
+# compat_library(NAME rpma-compat UPSTREAM rpma SOVERSION 1 UPSTREAM_SOVERSION 0 MAP file
+#                OBJECTS target… [INTERFACE_LIBRARIES name…])
 # Builds lib<NAME>.so.<SOVERSION> and, in fabric-compat/, lib<UPSTREAM>.so.<UPSTREAM_SOVERSION>:
-# the same objects under upstream's SONAME, for LD_PRELOAD and LD_LIBRARY_PATH.
+# the same objects under upstream's SONAME, for LD_PRELOAD and LD_LIBRARY_PATH (target
+# <NAME>-dropin). INTERFACE_LIBRARIES are what a program that uses the header links besides.
 function(compat_library)
-    cmake_parse_arguments(arg "" "NAME;UPSTREAM;SOVERSION;UPSTREAM_SOVERSION;MAP" "OBJECTS" ${ARGN})
+    cmake_parse_arguments(arg "" "NAME;UPSTREAM;SOVERSION;UPSTREAM_SOVERSION;MAP"
+        "OBJECTS;INTERFACE_LIBRARIES" ${ARGN})
+    cmake_path(ABSOLUTE_PATH arg_MAP BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     set(dropin ${arg_NAME}-dropin)
+    set_target_properties(${arg_OBJECTS} PROPERTIES
+        POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+        VISIBILITY_INLINES_HIDDEN ON)
     foreach(target ${arg_NAME} ${dropin})
         add_library(${target} SHARED)
         target_link_libraries(${target} PRIVATE ${arg_OBJECTS} compat_core compat_options)
+        # nodelete: dlclose() would unmap code under a running helper thread
         target_link_options(${target} PRIVATE
             LINKER:--version-script=${arg_MAP} LINKER:-z,nodelete LINKER:--as-needed)
-        if(NOT COMPAT_SANITIZE)
+        if(NOT COMPAT_SANITIZE)  # the sanitizers' runtime comes with the program
             target_link_options(${target} PRIVATE LINKER:-z,defs)
         endif()
-        set_target_properties(${target} PROPERTIES LINK_DEPENDS ${arg_MAP})
+        if(COMPAT_STATIC_RUNTIME)
+            target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+        endif()
+        set_target_properties(${target} PROPERTIES
+            LINKER_LANGUAGE CXX LINK_DEPENDS ${arg_MAP})
     endforeach()
     set_target_properties(${arg_NAME} PROPERTIES
         VERSION ${arg_SOVERSION}.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH}
@@ -40,8 +57,13 @@ function(compat_library)
     set_target_properties(${dropin} PROPERTIES
         OUTPUT_NAME ${arg_UPSTREAM} SOVERSION ${arg_UPSTREAM_SOVERSION}
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/fabric-compat)
-    install(TARGETS ${arg_NAME} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        NAMELINK_COMPONENT dev)
-    install(TARGETS ${dropin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/fabric-compat
-        NAMELINK_SKIP)
+
+    target_include_directories(${arg_NAME} INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/fabric-compat>)
+    target_link_libraries(${arg_NAME} INTERFACE ${arg_INTERFACE_LIBRARIES})
+    install(TARGETS ${arg_NAME} EXPORT fabric-compat-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
+    install(TARGETS ${dropin}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/fabric-compat COMPONENT runtime NAMELINK_SKIP)
 endfunction()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What a build machine needs besides the libraries: headers, pkg-config files, the CMake package.
+# Headers do not go to the plain include directory: they have upstream's names and would collide
+# with libfabric-dev and librpma-dev (docs/decisions/0001).
+include(CMakePackageConfigHelpers)
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/include)
+    install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fabric-compat COMPONENT dev
+        FILES_MATCHING PATTERN "*.h")
+endif()
+
+set(COMPAT_PC_PRIVATE "")
+if(COMPAT_PMEM2)
+    set(COMPAT_PC_PRIVATE "libpmem2")
+endif()
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH COMPAT_PC_PREFIX "/${pc_dir}" "/")  # the tree may be moved or staged
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fabric-compat)
+set(any_library OFF)
+foreach(library fabric-compat rpma-compat)
+    if(TARGET ${library})
+        set(any_library ON)
+        configure_file(pkgconfig/${library}.pc.in pkgconfig/${library}.pc @ONLY)
+        install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/${library}.pc DESTINATION ${pc_dir}
+            COMPONENT dev)
+    endif()
+endforeach()
+
+if(any_library)
+    install(EXPORT fabric-compat-targets NAMESPACE fabric-compat:: DESTINATION ${package_dir}
+        COMPONENT dev)
+    configure_package_config_file(cmake/fabric-compat-config.cmake.in
+        ${PROJECT_BINARY_DIR}/cmake/fabric-compat-config.cmake INSTALL_DESTINATION ${package_dir})
+    write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/fabric-compat-config-version.cmake
+        COMPATIBILITY SameMinorVersion)
+    install(FILES
+        ${PROJECT_BINARY_DIR}/cmake/fabric-compat-config.cmake
+        ${PROJECT_BINARY_DIR}/cmake/fabric-compat-config-version.cmake
+        DESTINATION ${package_dir} COMPONENT dev)
+endif()
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
