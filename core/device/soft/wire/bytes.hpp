@@ -10,10 +10,10 @@
 
 namespace compat::core::soft::wire {
 
-static_assert(std::endian::native == std::endian::little, "big-endian hosts are not supported");
-
+/// Host order to big-endian and back.
 template <std::unsigned_integral Integer>
-Integer swap_bytes(Integer value) noexcept {
+constexpr Integer swap_be(Integer value) noexcept {
+    if constexpr (std::endian::native == std::endian::big) return value;
     if constexpr (sizeof(Integer) == 8) return __builtin_bswap64(value);
     if constexpr (sizeof(Integer) == 4) return __builtin_bswap32(value);
     if constexpr (sizeof(Integer) == 2) return __builtin_bswap16(value);
@@ -24,12 +24,12 @@ template <std::unsigned_integral Integer>
 Integer load_be(const std::byte* from) noexcept {
     Integer value;
     std::memcpy(&value, from, sizeof(value));
-    return swap_bytes(value);
+    return swap_be(value);
 }
 
 template <std::unsigned_integral Integer>
 void store_be(std::byte* to, Integer value) noexcept {
-    value = swap_bytes(value);
+    value = swap_be(value);
     std::memcpy(to, &value, sizeof(value));
 }
 
