@@ -3,7 +3,7 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -14,6 +14,8 @@ namespace compat::core::soft {
 
 class SoftCq;
 
+/// Waiting events are counted on the CQ and the CQs chained through themselves: an event costs no
+/// allocation, and a program that arms without ever taking its events costs no memory.
 class SoftChannel final : public CompletionChannel {
 public:
     static Result<std::unique_ptr<SoftChannel>> create() noexcept;
@@ -25,9 +27,14 @@ public:
 
 private:
     explicit SoftChannel(EventFd ready) : ready_(std::move(ready)) {}
+    SoftCq* take_first() noexcept;
+    void append(SoftCq* cq) noexcept;
+    void unlink(SoftCq* cq) noexcept;
+
     EventFd ready_;  ///< semaphore: as many as events wait
     std::mutex lock_;
-    std::deque<SoftCq*> events_;
+    SoftCq* first_ = nullptr;
+    SoftCq* last_ = nullptr;
 };
 
 /// Queue slots that an entry gives back when it is polled.
@@ -58,21 +65,30 @@ public:
     void purge(const void* owner) noexcept;
 
 private:
+    friend class SoftChannel;
     enum class Armed : std::uint8_t { no, solicited, any };
     struct Entry {
         WorkCompletion wc;
-        const void* owner;
+        const void* owner = nullptr;
         SlotRelease release;
     };
     std::size_t take(std::span<WorkCompletion> wcs) noexcept;
+    Entry& at(std::size_t position) noexcept;  ///< 0 is the oldest
+    Status grow(std::size_t capacity) noexcept;
+    bool append(const Entry& entry) noexcept;
+    bool disarm(bool solicited) noexcept;  ///< true when an event is due
 
     SoftChannel* channel_;
     mutable std::mutex lock_;
-    std::vector<Entry> ring_;  ///< capacity: depth + reservations
+    std::vector<Entry> ring_;  ///< never smaller than depth or the reservations
     std::size_t head_ = 0;
     std::atomic<std::size_t> size_{0};  ///< written under the lock, peeked at without
     std::size_t reserved_ = 0;
     Armed armed_ = Armed::no;
+
+    // The channel's, under its lock.
+    std::uint64_t waiting_events_ = 0;
+    SoftCq* next_with_event_ = nullptr;
 };
 
 }  // namespace compat::core::soft

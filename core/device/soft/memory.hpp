@@ -2,11 +2,13 @@
 // Protection domains, memory regions and the keys by which they are reached.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
-#include <vector>
+#include <utility>
 
 #include "core/device/device.hpp"
 #include "core/device/soft/persistence.hpp"
@@ -16,9 +18,7 @@ namespace compat::core::soft {
 /// Why an access is refused; vendor_error of the completion at the initiator.
 enum class Fault : std::uint8_t { none, unknown_key, out_of_range, no_right, address_wrap, count_ };
 
-class SoftPd;
-
-/// The part of a region that an access needs, alive as long as someone pins it.
+/// The part of a region that an access needs.
 class Region {
 public:
     Region(const MrAttr& attr, std::uint64_t first_iova);
@@ -38,7 +38,7 @@ public:
     /// Waits for a notification that is being delivered.
     void set_observer(RemoteAccessObserver* observer) noexcept;
 
-    /// Fails once close() has begun.
+    /// Fails once close() has begun. A pinned region stays in memory: close() comes before its end.
     [[nodiscard]] bool pin() noexcept;
     void unpin() noexcept;
     /// No pin succeeds any more; returns when the last one is gone.
@@ -50,8 +50,8 @@ private:
     std::uint64_t iova_;
     AccessFlags access_;
     std::atomic<std::uint32_t> pins_{0};  ///< the top bit is set once closed
-    std::shared_mutex observer_lock_;
-    RemoteAccessObserver* observer_ = nullptr;
+    std::atomic<RemoteAccessObserver*> observer_{nullptr};
+    std::shared_mutex observer_lock_;  ///< shared while it is called
     std::unique_ptr<Persister> persister_;
 };
 
@@ -60,23 +60,38 @@ private:
 class Pin {
 public:
     Pin() = default;
-    Pin(std::shared_ptr<Region> region, std::byte* address) noexcept
-        : region_(std::move(region)), address_(address) {}
-    Pin(Pin&& other) noexcept = default;
-    Pin& operator=(Pin&& other) noexcept;
+    /// region: pinned already, or null.
+    Pin(Region* region, std::byte* address) noexcept : region_(region), address_(address) {}
+    Pin(Pin&& other) noexcept
+        : region_(std::exchange(other.region_, nullptr)),
+          address_(std::exchange(other.address_, nullptr)) {}
+    Pin& operator=(Pin&& other) noexcept {
+        std::swap(region_, other.region_);
+        std::swap(address_, other.address_);
+        other.release();
+        return *this;
+    }
     ~Pin() { release(); }
 
     [[nodiscard]] std::byte* address() const noexcept { return address_; }
+    void set_address(std::byte* address) noexcept { address_ = address; }
     /// Null for unregistered local memory and for accesses of zero bytes.
-    [[nodiscard]] Region* region() const noexcept { return region_.get(); }
-    void release() noexcept;
+    [[nodiscard]] Region* region() const noexcept { return region_; }
+    void release() noexcept {
+        if (Region* region = std::exchange(region_, nullptr)) region->unpin();
+        address_ = nullptr;
+    }
 
 private:
-    std::shared_ptr<Region> region_;
+    Region* region_ = nullptr;
     std::byte* address_ = nullptr;
 };
 
 /// All regions of a protection domain. Any thread.
+///
+/// A generated key is 24 bits of index and 8 bits of generation. Indices are handed out once for
+/// the whole process, so that a key of another PD is unknown here instead of another region, and
+/// begin at a random place, so that a key of an earlier process is (almost surely) unknown, too.
 class KeyTable {
 public:
     struct Keys {
@@ -84,30 +99,37 @@ public:
         std::uint32_t rkey;
     };
     /// Errors: no_key (requested one is taken), no_memory (2^24 regions).
-    Result<Keys> insert(std::shared_ptr<Region> region, std::optional<std::uint32_t> requested_rkey);
+    Result<Keys> insert(std::shared_ptr<Region> region,
+                        std::optional<std::uint32_t> requested_rkey);
     void erase(const Keys& keys, bool requested) noexcept;
 
     /// A peer's access. Zero-length accesses pass unchecked (RFC 5040: STag and TO of those are not
     /// looked at) and give an empty pin.
     Fault pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length, Access right,
                      Pin& pin) const noexcept;
-    /// Our own access; kUnregisteredLkey passes unchecked.
+    /// Our own access; kUnregisteredLkey passes unchecked, as do zero bytes.
     Fault pin_local(const Sge& sge, bool writes, Pin& pin) const noexcept;
 
     [[nodiscard]] std::size_t size() const noexcept;
 
 private:
-    static constexpr unsigned kIndexBits = 24;  // the low 8 bits of a key are its generation
     struct Entry {
-        std::shared_ptr<Region> region;
+        std::shared_ptr<Region> region;  ///< null: free, or another table's
         std::uint8_t generation = 0;
-        bool rkey_is_requested = false;
+        bool rkey_is_requested = false;  ///< then the generated key is an lkey only
     };
-    std::shared_ptr<Region> find_generated(std::uint32_t key, bool remote) const noexcept;
+    static constexpr unsigned kPageBits = 8;
+    using Page = std::array<Entry, std::size_t{1} << kPageBits>;
+
+    Result<std::uint32_t> generate_key();
+    void set_entry(std::uint32_t key, std::shared_ptr<Region> region, bool rkey_is_requested);
+    Fault pin_known(std::uint32_t key, bool remote, Pin& pin) const noexcept;
+    const Entry* find_entry(std::uint32_t key) const noexcept;
+    Region* find_remote(std::uint32_t rkey) const noexcept;
 
     mutable std::shared_mutex lock_;
-    std::vector<Entry> entries_;
-    std::vector<std::uint32_t> free_;
+    std::size_t size_ = 0;
+    std::unordered_map<std::uint32_t, std::unique_ptr<Page>> pages_;  ///< by index >> kPageBits
     std::unordered_map<std::uint32_t, std::shared_ptr<Region>> requested_;
 };
 
@@ -115,7 +137,7 @@ class SoftPd final : public ProtectionDomain {
 public:
     Result<std::unique_ptr<MemoryRegion>> register_memory(const MrAttr& attr) noexcept override;
     Result<std::unique_ptr<SharedReceiveQueue>> create_srq(std::uint32_t depth,
-                                                          std::uint32_t max_sge) noexcept override;
+                                                           std::uint32_t max_sge) noexcept override;
     [[nodiscard]] bool in_use() const noexcept override;
 
     /// Shared, because a connection may outlive a PD that its program freed too early.

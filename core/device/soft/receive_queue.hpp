@@ -16,12 +16,11 @@ namespace compat::core::soft {
 struct TakenReceive {
     std::uint64_t wr_id = 0;
     std::span<const Sge> sges;
-    std::atomic<std::uint32_t>* slots_in_use = nullptr;  ///< for SlotRelease
+    std::atomic<std::uint32_t>* slots_in_use = nullptr;  ///< for SlotRelease, with a count of 1
 };
 
 /// Bounded; no allocation after construction. A slot is in use from the post until its completion
-/// has been polled: because completions may be polled in another order than they were taken (SRQ),
-/// storage is recycled through a free list, not by position.
+/// has been polled.
 class ReceiveQueue {
 public:
     ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge);
@@ -33,12 +32,26 @@ public:
     [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
 
 private:
+    struct Row {
+        std::uint64_t wr_id = 0;
+        std::uint32_t sge_count = 0;
+    };
+    [[nodiscard]] bool find_free_row(std::uint32_t& row) noexcept;
+
     const std::uint32_t depth_;
     const std::uint32_t max_sge_;
-    std::atomic<std::uint32_t> slots_in_use_{0};
     mutable std::mutex lock_;
-    // The storage has 2 x depth rows: a polled slot may be posted again while the row of a receive
-    // that is still being filled must not move.
+    // A slot is a row of storage. Completions of an SRQ may be polled in another order than the
+    // receives were taken, and a row must not change while it is being filled: each row has its own
+    // flag, which the poll of its completion clears, and posts look for a clear one from cursor_
+    // on. In the common case of polls in order that is the first they look at.
+    std::vector<std::atomic<std::uint32_t>> row_in_use_;
+    std::vector<Row> rows_;
+    std::vector<Sge> sges_;              ///< max_sge of them a row
+    std::vector<std::uint32_t> posted_;  ///< ring of rows in the order of their posts
+    std::uint32_t cursor_ = 0;
+    std::uint32_t head_ = 0;
+    std::atomic<std::uint32_t> size_{0};  ///< of posted_; peeked at without the lock
 };
 
 /// Told when a receive has been posted while it waited for one (RNR).
@@ -56,9 +69,12 @@ public:
 
     ReceiveQueue& queue() noexcept { return queue_; }
     /// One call of receive_posted() follows the next post; weak, the waiter may be gone by then.
+    /// If a receive is there already the call is made from here, so hold no lock that it takes.
     void wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept;
 
 private:
+    void notify_waiters() noexcept;
+
     ReceiveQueue queue_;
     std::shared_ptr<std::atomic<int>> children_;
     std::mutex lock_;

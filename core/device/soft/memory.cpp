@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/device/soft/memory.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <thread>
+
+#include "core/base/log.hpp"
+#include "core/device/soft/key_pool.hpp"
+#include "core/device/soft/mappings.hpp"
+#include "core/device/soft/receive_queue.hpp"
+
+namespace compat::core::soft {
+namespace {
+
+constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
+constexpr std::uint32_t kMaxSrqDepth = 32 * 1024;
+constexpr std::uint32_t kMaxSge = 32;
+
+std::size_t page_size() noexcept {
+    static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+struct Pages {
+    std::uintptr_t first;  ///< address
+    std::size_t count;
+};
+
+/// The pages under a range that is not empty.
+Pages pages_of(const void* address, std::size_t length) noexcept {
+    const auto start = reinterpret_cast<std::uintptr_t>(address);
+    const std::uintptr_t first = start / page_size();
+    const std::uintptr_t last = (start + length - 1) / page_size();
+    return {first * page_size(), last - first + 1};
+}
+
+bool is_mapped(const Pages& pages) noexcept {
+    constexpr std::size_t kChunk = 4096;
+    unsigned char residency[kChunk];
+    for (std::size_t done = 0; done < pages.count; done += kChunk) {
+        const std::size_t count = std::min(kChunk, pages.count - done);
+        void* address = reinterpret_cast<void*>(pages.first + done * page_size());
+        if (mincore(address, count * page_size(), residency) != 0 && errno != EAGAIN) return false;
+    }
+    return true;
+}
+
+/// What /proc/self/maps says; where it cannot be read the program is believed.
+bool maps_allow(const void* address, bool write) noexcept {
+    const auto mappings = mappings_of(address, 1);
+    if (!mappings) return true;
+    return !mappings->empty() && mappings->front().readable &&
+           (!write || mappings->front().writable);
+}
+
+/// Whether the page can be read (and written), by what the kernel says to faulting it in: the
+/// contents do not change, and a file that ends before the page is noticed, too.
+bool page_allows(std::uintptr_t page, bool write) noexcept {
+    void* address = reinterpret_cast<void*>(page);
+    if (madvise(address, page_size(), write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+        return true;
+    if (errno == EFAULT || errno == ENOMEM) return false;
+    return maps_allow(address, write);  // EINVAL: no right to it, or a kernel before 5.14
+}
+
+Status check_memory(const MrAttr& attr) noexcept {
+    if (attr.length == 0) return {};
+    if (attr.address == nullptr) return failure(Errc::access_denied);
+    const Pages pages = pages_of(attr.address, attr.length);
+    const bool write = attr.access.has(Access::local_write);
+    const std::uintptr_t last = pages.first + (pages.count - 1) * page_size();
+    if (!is_mapped(pages) || !page_allows(pages.first, write) || !page_allows(last, write)) {
+        COMPAT_LOG_ERROR("memory %p length %zu is not mapped or not %s", attr.address, attr.length,
+                         write ? "writable" : "readable");
+        return failure(Errc::access_denied);
+    }
+    return {};
+}
+
+bool wraps(std::uint64_t start, std::uint64_t length) noexcept {
+    return start + length < start;
+}
+
+Status check_attr(const MrAttr& attr, std::uint64_t iova) noexcept {
+    const bool remote_change =
+        attr.access.has(Access::remote_write) || attr.access.has(Access::remote_atomic);
+    if (remote_change && !attr.access.has(Access::local_write))
+        return failure(Errc::invalid_argument);
+    if (attr.access.has(Access::on_demand)) return failure(Errc::not_supported);
+    if (wraps(reinterpret_cast<std::uintptr_t>(attr.address), attr.length) ||
+        wraps(iova, attr.length))
+        return failure(Errc::invalid_argument);
+    return check_memory(attr);
+}
+
+/// Waits for accesses in flight, each of which is one copy: a short spin covers most of them, and
+/// a thread that was descheduled in the middle of one must get the CPU.
+template <class Condition>
+void wait_until(Condition condition) noexcept {
+    constexpr int kSpins = 200;
+    constexpr int kYields = 50;
+    for (int i = 0; i < kSpins; ++i)
+        if (condition()) return;
+    for (int i = 0; i < kYields; ++i) {
+        if (condition()) return;
+        std::this_thread::yield();
+    }
+    while (!condition()) usleep(50);
+}
+
+enum class Advice : int { prefetch = 0, prefetch_write = 1, prefetch_no_fault = 2 };
+constexpr std::uint32_t kAdviseFlush = 1;  // IBV_ADVISE_MR_FLAG_FLUSH: do it now
+
+class SoftMr final : public MemoryRegion {
+public:
+    SoftMr(std::shared_ptr<KeyTable> table, std::shared_ptr<Region> region, KeyTable::Keys keys,
+           bool requested) noexcept
+        : table_(std::move(table)),
+          region_(std::move(region)),
+          keys_(keys),
+          requested_(requested) {}
+    ~SoftMr() override {
+        table_->erase(keys_, requested_);
+        region_->close();
+    }
+
+    [[nodiscard]] std::uint32_t lkey() const noexcept override { return keys_.lkey; }
+    [[nodiscard]] std::uint32_t rkey() const noexcept override { return keys_.rkey; }
+    Status set_observer(RemoteAccessObserver* observer) noexcept override {
+        region_->set_observer(observer);
+        return {};
+    }
+    Status advise(std::uint64_t offset, std::size_t length, int advice,
+                  std::uint32_t flags) noexcept override;
+
+private:
+    std::shared_ptr<KeyTable> table_;
+    std::shared_ptr<Region> region_;
+    KeyTable::Keys keys_;
+    bool requested_;
+};
+
+Status SoftMr::advise(std::uint64_t offset, std::size_t length, int advice,
+                      std::uint32_t flags) noexcept {
+    const bool in_range = offset <= region_->length() && length <= region_->length() - offset;
+    const bool known = advice >= static_cast<int>(Advice::prefetch) &&
+                       advice <= static_cast<int>(Advice::prefetch_no_fault);
+    const bool write = advice == static_cast<int>(Advice::prefetch_write);
+    if (!in_range || !known || (flags & ~kAdviseFlush) != 0 ||
+        (write && !region_->access().has(Access::local_write)))
+        return failure(Errc::invalid_argument);
+    if (length == 0) return {};
+    const Pages pages = pages_of(region_->base() + offset, length);
+    const bool now = (flags & kAdviseFlush) != 0;
+    const bool fault = now && advice != static_cast<int>(Advice::prefetch_no_fault);
+    const int populate = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    // Advice: the accesses that follow work as well without it, so its failure is none of ours.
+    (void)madvise(reinterpret_cast<void*>(pages.first), pages.count * page_size(),
+                  fault ? populate : MADV_WILLNEED);
+    return {};
+}
+
+}  // namespace
+
+Region::Region(const MrAttr& attr, std::uint64_t first_iova)
+    : base_(static_cast<std::byte*>(attr.address)),
+      length_(attr.length),
+      iova_(first_iova),
+      access_(attr.access) {}
+
+Status Region::persist(std::byte* address, std::size_t length) noexcept {
+    if (!persister_) return failure(Errc::not_supported);
+    return persister_->persist(address, length);
+}
+
+void Region::find_persistence() noexcept {
+    persister_ = find_persister(base_, length_);
+}
+
+void Region::notify(Opcode opcode, std::uint64_t bytes) noexcept {
+    if (observer_.load(std::memory_order_acquire) == nullptr) return;
+    const std::shared_lock guard(observer_lock_);
+    if (RemoteAccessObserver* observer = observer_.load(std::memory_order_relaxed))
+        observer->remote_access(opcode, bytes);
+}
+
+void Region::set_observer(RemoteAccessObserver* observer) noexcept {
+    const std::unique_lock guard(observer_lock_);
+    observer_.store(observer, std::memory_order_release);
+}
+
+bool Region::pin() noexcept {
+    if ((pins_.fetch_add(1, std::memory_order_acquire) & kClosed) == 0) return true;
+    unpin();
+    return false;
+}
+
+void Region::unpin() noexcept {
+    pins_.fetch_sub(1, std::memory_order_release);
+}
+
+void Region::close() noexcept {
+    pins_.fetch_or(kClosed, std::memory_order_acq_rel);
+    wait_until([this] { return pins_.load(std::memory_order_acquire) == kClosed; });
+}
+
+Result<KeyTable::Keys> KeyTable::insert(std::shared_ptr<Region> region,
+                                        std::optional<std::uint32_t> requested_rkey) {
+    const std::unique_lock guard(lock_);
+    if (requested_rkey) {
+        const Entry* entry = find_entry(*requested_rkey);
+        const bool generated = entry != nullptr && !entry->rkey_is_requested;
+        if (generated || requested_.contains(*requested_rkey)) return failure(Errc::no_key);
+    }
+    const auto key = generate_key();
+    if (!key) return failure(key.error());
+    try {
+        if (requested_rkey) requested_.emplace(*requested_rkey, region);
+        set_entry(*key, std::move(region), requested_rkey.has_value());
+    } catch (const std::bad_alloc&) {
+        if (requested_rkey) requested_.erase(*requested_rkey);
+        process_key_pool().give_back(*key);
+        throw;
+    }
+    ++size_;
+    return Keys{*key, requested_rkey.value_or(*key)};
+}
+
+/// A key that no program has requested in this PD: otherwise an lkey could name two regions.
+Result<std::uint32_t> KeyTable::generate_key() {
+    for (;;) {
+        auto key = process_key_pool().take();
+        if (!key || !requested_.contains(*key)) return key;
+        process_key_pool().give_back(*key);
+    }
+}
+
+void KeyTable::set_entry(std::uint32_t key, std::shared_ptr<Region> region,
+                         bool rkey_is_requested) {
+    auto& page = pages_[key_index(key) >> kPageBits];
+    if (!page) page = std::make_unique<Page>();
+    (*page)[key_index(key) % page->size()] = {std::move(region), key_generation(key),
+                                              rkey_is_requested};
+}
+
+void KeyTable::erase(const Keys& keys, bool requested) noexcept {
+    std::shared_ptr<Region> last;  // ends without the lock
+    {
+        const std::unique_lock guard(lock_);
+        const auto page = pages_.find(key_index(keys.lkey) >> kPageBits);
+        last = std::move((*page->second)[key_index(keys.lkey) % page->second->size()].region);
+        if (requested) requested_.erase(keys.rkey);
+        --size_;
+    }
+    process_key_pool().give_back(keys.lkey);
+}
+
+const KeyTable::Entry* KeyTable::find_entry(std::uint32_t key) const noexcept {
+    const auto page = pages_.find(key_index(key) >> kPageBits);
+    if (page == pages_.end()) return nullptr;
+    const Entry& entry = (*page->second)[key_index(key) % page->second->size()];
+    return entry.region && entry.generation == key_generation(key) ? &entry : nullptr;
+}
+
+Region* KeyTable::find_remote(std::uint32_t rkey) const noexcept {
+    if (!requested_.empty()) {
+        const auto found = requested_.find(rkey);
+        if (found != requested_.end()) return found->second.get();
+    }
+    const Entry* entry = find_entry(rkey);
+    return entry != nullptr && !entry->rkey_is_requested ? entry->region.get() : nullptr;
+}
+
+Fault KeyTable::pin_known(std::uint32_t key, bool remote, Pin& pin) const noexcept {
+    const std::shared_lock guard(lock_);  // keeps the region until it is pinned
+    Region* region = nullptr;
+    if (remote)
+        region = find_remote(key);
+    else if (const Entry* entry = find_entry(key))
+        region = entry->region.get();
+    if (region == nullptr || !region->pin()) return Fault::unknown_key;
+    pin = Pin(region, nullptr);
+    return Fault::none;
+}
+
+namespace {
+
+/// offset: of the access in the region; garbage when it begins before the region.
+bool in_range(const Region& region, std::uint64_t offset, std::uint64_t length) noexcept {
+    return offset <= region.length() && length <= region.length() - offset;
+}
+
+}  // namespace
+
+Fault KeyTable::pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length,
+                           Access right, Pin& pin) const noexcept {
+    pin.release();
+    if (length == 0) return Fault::none;
+    Pin found;
+    if (const Fault fault = pin_known(rkey, true, found); fault != Fault::none) return fault;
+    Region& region = *found.region();
+    if (wraps(iova, length)) return Fault::address_wrap;
+    const std::uint64_t offset = iova - region.iova();
+    if (iova < region.iova() || !in_range(region, offset, length)) return Fault::out_of_range;
+    if (!region.access().has(right)) return Fault::no_right;
+    found.set_address(region.base() + offset);
+    pin = std::move(found);
+    return Fault::none;
+}
+
+Fault KeyTable::pin_local(const Sge& sge, bool writes, Pin& pin) const noexcept {
+    auto* address = static_cast<std::byte*>(sge.address);
+    pin = Pin(nullptr, address);
+    if (sge.length == 0 || sge.lkey == kUnregisteredLkey) return Fault::none;
+    Pin found;
+    if (const Fault fault = pin_known(sge.lkey, false, found); fault != Fault::none) return fault;
+    Region& region = *found.region();
+    const auto start = reinterpret_cast<std::uintptr_t>(address);
+    const auto base = reinterpret_cast<std::uintptr_t>(region.base());
+    if (wraps(start, sge.length)) return Fault::address_wrap;
+    if (start < base || !in_range(region, start - base, sge.length)) return Fault::out_of_range;
+    if (writes && !region.access().has(Access::local_write)) return Fault::no_right;
+    found.set_address(address);
+    pin = std::move(found);
+    return Fault::none;
+}
+
+std::size_t KeyTable::size() const noexcept {
+    const std::shared_lock guard(lock_);
+    return size_;
+}
+
+Result<std::unique_ptr<MemoryRegion>> SoftPd::register_memory(const MrAttr& attr) noexcept try {
+    const std::uint64_t iova = attr.iova.value_or(reinterpret_cast<std::uintptr_t>(attr.address));
+    if (const Status good = check_attr(attr, iova); !good) return failure(good.error());
+    auto region = std::make_shared<Region>(attr, iova);
+    if (attr.access.has(Access::flush_persistent)) region->find_persistence();
+    const auto keys = keys_->insert(region, attr.requested_rkey);
+    if (!keys) return failure(keys.error());
+    const bool requested = attr.requested_rkey.has_value();
+    try {
+        return std::make_unique<SoftMr>(keys_, region, *keys, requested);
+    } catch (const std::bad_alloc&) {
+        keys_->erase(*keys, requested);
+        throw;
+    }
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
+}
+
+Result<std::unique_ptr<SharedReceiveQueue>> SoftPd::create_srq(std::uint32_t depth,
+                                                               std::uint32_t max_sge) noexcept try {
+    if (depth == 0 || depth > kMaxSrqDepth || max_sge > kMaxSge)
+        return failure(Errc::invalid_argument);
+    return std::make_unique<SoftSrq>(depth, max_sge, children_);
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
+}
+
+bool SoftPd::in_use() const noexcept {
+    return keys_->size() != 0 || children_->load(std::memory_order_acquire) != 0;
+}
+
+}  // namespace compat::core::soft
