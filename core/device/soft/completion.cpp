@@ -26,6 +26,7 @@ Result<std::unique_ptr<SoftChannel>> SoftChannel::create() noexcept {
 }
 
 Result<CompletionQueue*> SoftChannel::get_event() noexcept {
+    stop_stealing();
     for (;;) {
         const Status ready = ready_.wait();
         if (!ready) return failure(ready.error());
@@ -101,6 +102,7 @@ std::size_t SoftCq::take(std::span<WorkCompletion> wcs) noexcept {
 }
 
 Status SoftCq::request_notify(bool solicited_only) noexcept {
+    stop_stealing();  // who arms means to sleep
     const std::lock_guard guard(lock_);
     if (!solicited_only)
         armed_ = Armed::any;
