@@ -14,7 +14,8 @@ if(COMPAT_PMEM2)
     set(COMPAT_PC_PRIVATE "libpmem2")
 endif()
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-file(RELATIVE_PATH COMPAT_PC_PREFIX "/${pc_dir}" "/")  # the tree may be moved or staged
+# the prefix as seen from the .pc file: the tree may be moved or staged
+string(REGEX REPLACE "[^/]+" ".." COMPAT_PC_PREFIX ${pc_dir})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fabric-compat)
 set(any_library OFF)
 foreach(library fabric-compat rpma-compat)
