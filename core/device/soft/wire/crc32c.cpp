@@ -4,6 +4,9 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <utility>
+
+#include "core/device/soft/wire/bytes.hpp"
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -39,14 +42,14 @@ std::uint32_t take_byte(std::uint32_t crc, std::byte next) noexcept {
     return (crc >> 8) ^ kSlices[0][(crc ^ std::to_integer<std::uint32_t>(next)) & 0xFF];
 }
 
+template <std::size_t... index>
+std::uint32_t look_up(std::uint64_t eight, std::index_sequence<index...>) noexcept {
+    return (kSlices[kSliceCount - 1 - index][(eight >> (8 * index)) & 0xFF] ^ ...);
+}
+
 std::uint32_t take_eight(std::uint32_t crc, const std::byte* next) noexcept {
-    std::uint32_t result = 0;
-    for (std::size_t index = 0; index < kSliceCount; ++index) {
-        const std::uint32_t folded = index < 4 ? (crc >> (8 * index)) & 0xFF : 0;
-        const auto value = std::to_integer<std::uint32_t>(next[index]);
-        result ^= kSlices[kSliceCount - 1 - index][folded ^ value];
-    }
-    return result;
+    const std::uint64_t little_endian = __builtin_bswap64(load_be<std::uint64_t>(next));
+    return look_up(little_endian ^ crc, std::make_index_sequence<kSliceCount>{});
 }
 
 #ifdef __x86_64__

@@ -38,7 +38,7 @@ struct StartFrame {
     bool rtr_read = false;       ///< D: it may be a zero-length Read
     std::uint16_t ird = kUnstatedDepth;  ///< 14 bits: inbound reads that the sender takes
     std::uint16_t ord = kUnstatedDepth;  ///< 14 bits: reads that the sender will have outstanding
-    std::span<const std::byte> private_data;  ///< the user's: without the enhanced bytes
+    std::span<const std::byte> private_data{};  ///< the user's: without the enhanced bytes
 };
 
 enum class Parse : std::uint8_t { complete, need_more, malformed };
