@@ -56,12 +56,12 @@ struct Limits {
     std::uint32_t max_rd_atomic = 0;  ///< reads and atomics in flight, per QP and direction
     std::uint32_t imm_bytes = 0;      ///< 4 or 8; 0: no immediate data
     bool atomics = false;
-    bool flush = false;               ///< Opcode::flush is native
-    bool atomic_write = false;        ///< Opcode::atomic_write is native
+    bool flush = false;                         ///< Opcode::flush is native
+    bool atomic_write = false;                  ///< Opcode::atomic_write is native
     bool read_sink_needs_remote_write = false;  ///< iWARP NICs
     bool on_demand_paging = false;
-    bool unregistered_local = false;  ///< kUnregisteredLkey is good for any local memory
-    bool requested_keys = false;      ///< MrAttr::requested_rkey works
+    bool unregistered_local = false;    ///< kUnregisteredLkey is good for any local memory
+    bool requested_keys = false;        ///< MrAttr::requested_rkey works
     bool remote_access_events = false;  ///< RemoteAccessObserver works
     bool imm_without_receive = false;   ///< QpAttr::imm_without_receive works
     std::uint8_t max_connect_data = 0;  ///< private data, bytes
@@ -94,9 +94,9 @@ public:
 struct MrAttr {
     void* address = nullptr;
     std::size_t length = 0;  ///< bytes; 0 is allowed: no access to it ever passes
-    AccessFlags access;
-    std::optional<std::uint64_t> iova;            ///< what peers call the first byte; else its address
-    std::optional<std::uint32_t> requested_rkey;  ///< no_key when it is taken in this PD
+    AccessFlags access{};
+    std::optional<std::uint64_t> iova{};  ///< what peers call the first byte; else its address
+    std::optional<std::uint32_t> requested_rkey{};  ///< no_key when it is taken in this PD
 };
 
 class SharedReceiveQueue {
@@ -180,19 +180,19 @@ public:
 enum class CmEventType : std::uint8_t {
     connect_request,
     established,
-    rejected,         ///< by the peer's program, or nobody listens there
-    unreachable,      ///< no answer in time
-    connect_error,    ///< the connection broke before it stood
-    disconnected,     ///< once per connection, whoever ended it and however
+    rejected,       ///< by the peer's program, or nobody listens there
+    unreachable,    ///< no answer in time
+    connect_error,  ///< the connection broke before it stood
+    disconnected,   ///< once per connection, whoever ended it and however
     device_removed,
     count_
 };
 
 struct ConnectionParameters {
-    std::span<const std::byte> private_data;  ///< copied
-    std::uint8_t responder_resources = 255;   ///< inbound reads and atomics; 255: device maximum
-    std::uint8_t initiator_depth = 255;       ///< outbound reads and atomics
-    std::uint8_t rnr_retry_count = 7;         ///< 7: without end
+    std::span<const std::byte> private_data{};  ///< copied
+    std::uint8_t responder_resources = 255;     ///< inbound reads and atomics; 255: device maximum
+    std::uint8_t initiator_depth = 255;         ///< outbound reads and atomics
+    std::uint8_t rnr_retry_count = 7;           ///< 7: without end
 };
 
 struct CmEvent {
@@ -223,9 +223,9 @@ public:
     /// Errors: address_in_use, wrong_state, device. backlog 0: the system's default.
     virtual Status listen(int backlog) noexcept = 0;
 
-    /// rdma_resolve_addr and rdma_resolve_route; may block up to 2 x timeout_ms. local may be empty.
-    /// No traffic reaches the peer's program. timeout_ms also bounds the wait of connect() for the
-    /// peer's host (not for its program's answer). Errors: unreachable, no_device, device.
+    /// rdma_resolve_addr and rdma_resolve_route; may block up to 2 x timeout_ms. local may be
+    /// empty. No traffic reaches the peer's program. timeout_ms also bounds the wait of connect()
+    /// for the peer's host (not for its program's answer). Errors: unreachable, no_device, device.
     virtual Status resolve(const SocketAddress& local, const SocketAddress& peer,
                            int timeout_ms) noexcept = 0;
 
@@ -264,8 +264,8 @@ public:
     virtual Result<std::unique_ptr<ProtectionDomain>> allocate_pd() noexcept = 0;
     virtual Result<std::unique_ptr<CompletionChannel>> create_completion_channel() noexcept = 0;
     /// depth 0 is invalid_argument. channel may be null.
-    virtual Result<std::unique_ptr<CompletionQueue>> create_cq(std::uint32_t depth,
-                                                              CompletionChannel* channel) noexcept = 0;
+    virtual Result<std::unique_ptr<CompletionQueue>> create_cq(
+        std::uint32_t depth, CompletionChannel* channel) noexcept = 0;
     virtual Result<std::unique_ptr<CmChannel>> create_cm_channel() noexcept = 0;
     /// channel may be null until migrate(): events then wait.
     virtual Result<std::unique_ptr<CmId>> create_cm_id(CmChannel* channel) noexcept = 0;

@@ -65,7 +65,9 @@ enum class SendFlag : std::uint8_t {
     solicited = 8,  ///< raises a solicited event at the target
 };
 using SendFlags = Flags<SendFlag>;
-constexpr SendFlags operator|(SendFlag left, SendFlag right) { return SendFlags(left) | right; }
+constexpr SendFlags operator|(SendFlag left, SendFlag right) {
+    return SendFlags(left) | right;
+}
 
 enum class Access : std::uint8_t {
     local_write = 1,
@@ -77,7 +79,9 @@ enum class Access : std::uint8_t {
     on_demand = 64,         ///< IBV_ACCESS_ON_DEMAND
 };
 using AccessFlags = Flags<Access>;
-constexpr AccessFlags operator|(Access left, Access right) { return AccessFlags(left) | right; }
+constexpr AccessFlags operator|(Access left, Access right) {
+    return AccessFlags(left) | right;
+}
 
 enum class FlushType : std::uint8_t { visibility, persistent };
 
@@ -96,11 +100,11 @@ struct Sge {
 struct WorkRequest {
     std::uint64_t wr_id = 0;
     Opcode opcode = Opcode::send;
-    SendFlags flags;
+    SendFlags flags{};
     FlushType flush_type = FlushType::visibility;  ///< flush
     std::uint32_t rkey = 0;                        ///< all but sends
     std::uint64_t remote_address = 0;              ///< all but sends
-    std::span<const Sge> sges;                     ///< may be empty: nothing moves
+    std::span<const Sge> sges{};                   ///< may be empty: nothing moves
     std::uint64_t imm = 0;           ///< send_imm, write_imm: host order, Limits::imm_bytes wide
     std::uint64_t flush_length = 0;  ///< flush: bytes from remote_address
     std::uint64_t operand = 0;       ///< atomic_fadd: addend; atomic_cas: new value
@@ -109,7 +113,7 @@ struct WorkRequest {
 
 struct ReceiveRequest {
     std::uint64_t wr_id = 0;
-    std::span<const Sge> sges;
+    std::span<const Sge> sges{};
 };
 
 /// A work completion (ibv_wc). On error only wr_id, status, qp_num and vendor_error count.
@@ -118,7 +122,7 @@ struct WorkCompletion {
     WcStatus status = WcStatus::success;
     WcOpcode opcode = WcOpcode::send;
     bool has_imm = false;
-    bool receive_side = false;      ///< true for completions of receives, on errors as well
+    bool receive_side = false;  ///< true for completions of receives, on errors as well
     std::uint32_t vendor_error = 0;
     std::uint32_t qp_num = 0;
     std::uint64_t byte_length = 0;  ///< receives and reads
