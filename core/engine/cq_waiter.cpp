@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/engine/cq_waiter.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+
+namespace compat::core {
+
+WaitedCq::WaitedCq(CqWaiter& waiter, std::unique_ptr<CompletionQueue> queue) noexcept
+    : waiter_(waiter), queue_(std::move(queue)) {
+    waiter_.attach(*this);
+}
+
+WaitedCq::~WaitedCq() {
+    waiter_.detach(*this);
+}
+
+bool WaitedCq::probe() noexcept {
+    if (has_probed_.load(std::memory_order_relaxed) || queue_->has_completions()) return true;
+    WorkCompletion wc;
+    const auto polled = queue_->poll({&wc, 1});
+    if (!polled) return true;  // the program has to hear of it, and it hears only when it polls
+    if (*polled == 0) return false;
+    probed_ = wc;
+    has_probed_.store(true, std::memory_order_release);
+    return true;
+}
+
+Result<std::size_t> WaitedCq::poll_queue(std::span<WorkCompletion> wcs,
+                                         std::size_t taken) noexcept {
+    if (taken == wcs.size()) return taken;
+    auto polled = queue_->poll(wcs.subspan(taken));
+    if (polled) return taken + *polled;
+    if (taken != 0) return taken;
+    return polled;
+}
+
+Result<std::size_t> WaitedCq::poll_locked(std::span<WorkCompletion> wcs) noexcept {
+    std::size_t taken = 0;
+    if (has_probed_.load(std::memory_order_relaxed) && !wcs.empty()) {
+        wcs[0] = probed_;
+        has_probed_.store(false, std::memory_order_relaxed);
+        taken = 1;
+    }
+    return poll_queue(wcs, taken);
+}
+
+Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
+    if (has_probed_.load(std::memory_order_acquire)) {
+        const std::lock_guard lock(waiter_.mutex_);
+        return poll_locked(wcs);
+    }
+    auto polled = poll_queue(wcs, 0);
+    if (!polled || *polled != 0 || !waiter_.waited_.load(std::memory_order_relaxed)) return polled;
+    return waiter_.poll_empty(*this, wcs);
+}
+
+void WaitedCq::forget(std::uint32_t qp_num) noexcept {
+    const std::lock_guard lock(waiter_.mutex_);
+    if (probed_.qp_num == qp_num) has_probed_.store(false, std::memory_order_relaxed);
+}
+
+Result<std::unique_ptr<CqWaiter>> CqWaiter::create(Device& device) {
+    auto channel = device.create_completion_channel();
+    if (!channel) return failure(channel.error());
+    return std::make_unique<CqWaiter>(std::move(*channel));
+}
+
+CqWaiter::CqWaiter(std::unique_ptr<CompletionChannel> channel) noexcept
+    : channel_(std::move(channel)) {}
+
+Result<std::unique_ptr<WaitedCq>> CqWaiter::create_cq(Device& device, std::uint32_t depth) {
+    auto queue = device.create_cq(depth, channel_.get());
+    if (!queue) return failure(queue.error());
+    const Status armed = (*queue)->request_notify(false);
+    if (!armed) return failure(armed.error());
+    return std::make_unique<WaitedCq>(*this, std::move(*queue));
+}
+
+void CqWaiter::attach(WaitedCq& queue) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto slot = std::find(queues_.begin(), queues_.end(), nullptr);
+    if (COMPAT_ASSERT(slot != queues_.end())) *slot = &queue;
+}
+
+void CqWaiter::detach(WaitedCq& queue) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::replace(queues_.begin(), queues_.end(), &queue, static_cast<WaitedCq*>(nullptr));
+}
+
+bool CqWaiter::readable() const noexcept {
+    pollfd channel{.fd = channel_->fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&channel, 1, 0) == 1 && (channel.revents & POLLIN) != 0;
+}
+
+bool CqWaiter::nonblocking() const noexcept {
+    const int flags = fcntl(channel_->fd(), F_GETFL);
+    return flags < 0 || (flags & O_NONBLOCK) != 0;
+}
+
+WaitedCq* CqWaiter::any_ready() noexcept {
+    for (WaitedCq* queue : queues_)
+        if (queue != nullptr && queue->probe()) return queue;
+    return nullptr;
+}
+
+Status CqWaiter::arm_all() noexcept {
+    for (WaitedCq* queue : queues_) {
+        if (queue == nullptr) continue;
+        if (auto armed = queue->queue_->request_notify(false); !armed) return armed;
+    }
+    return {};
+}
+
+/// Blocks unless the descriptor has O_NONBLOCK.
+Result<CompletionQueue*> CqWaiter::take_event() noexcept {
+    auto event = channel_->get_event();
+    if (event || event.error().code == Errc::would_block || event.error().code == Errc::interrupted)
+        return event;
+    COMPAT_LOG_ERROR("completion channel failed, errno %d", event.error().device_errno);
+    return failure(Errc::interrupted, event.error().device_errno);
+}
+
+/// Arms the queue of an event again; the queue if it has a completion, else null: the event was
+/// stale.
+Result<WaitedCq*> CqWaiter::consume(CompletionQueue* event) noexcept {
+    const auto is_source = [event](const WaitedCq* queue) {
+        return queue != nullptr && queue->queue_.get() == event;
+    };
+    const auto source = std::find_if(queues_.begin(), queues_.end(), is_source);
+    if (source == queues_.end()) {
+        COMPAT_LOG_ERROR("completion event of an unknown cq");
+        return failure(Errc::wrong_state);
+    }
+    // Armed first, looked into second: what comes in between is seen by the look.
+    if (const Status armed = event->request_notify(false); !armed) {
+        COMPAT_LOG_ERROR("cq cannot be armed again, errno %d", armed.error().device_errno);
+        return failure(Errc::device, armed.error().device_errno);
+    }
+    return (*source)->probe() ? *source : nullptr;
+}
+
+/// Without sleeping: the queue of the oldest event that is not stale, else any queue with a
+/// completion, else null.
+Result<WaitedCq*> CqWaiter::find_ready() noexcept {
+    // While another thread sleeps in get_event() the events are its own: it might take the one
+    // that is readable now, and this thread would block with the lock held.
+    while (sleeping_ == 0 && readable()) {
+        const auto event = take_event();
+        if (!event) return failure(event.error());
+        auto ready = consume(*event);
+        if (!ready || *ready != nullptr) return ready;
+    }
+    return any_ready();
+}
+
+Result<WaitedCq*> CqWaiter::wait() noexcept {
+    std::unique_lock lock(mutex_);
+    waited_.store(true, std::memory_order_relaxed);
+    auto ready = find_ready();
+    while (ready && *ready == nullptr) {
+        if (nonblocking()) return failure(Errc::would_block);
+        ++sleeping_;
+        lock.unlock();
+        const auto event = take_event();
+        lock.lock();
+        --sleeping_;
+        if (!event) return failure(event.error());
+        ready = consume(*event);
+    }
+    return ready;
+}
+
+/// Takes every event from the channel if no queue has a completion. False if one has: its events
+/// must stay, for the sake of those who watch the descriptor.
+Result<bool> CqWaiter::drain_stale_events() noexcept {
+    while (sleeping_ == 0 && readable()) {
+        // Armed before looking, and looked before taking: a completion that comes after the look
+        // raises an event of its own, and only the older, stale one is taken.
+        if (const Status armed = arm_all(); !armed) return failure(armed.error());
+        if (any_ready() != nullptr) return false;
+        if (const auto event = take_event(); !event) break;
+    }
+    return true;
+}
+
+/// The queue was found empty, and somebody waits for events.
+Result<std::size_t> CqWaiter::poll_empty(WaitedCq& queue, std::span<WorkCompletion> wcs) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto drained = drain_stale_events();
+    if (!drained) return failure(drained.error());
+    if (*drained) waited_.store(false, std::memory_order_relaxed);
+    return queue.poll_locked(wcs);
+}
+
+}  // namespace compat::core
