@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interface this room implements, and the guard every function of it passes through.
+#pragma once
+
+#include <new>
+
+// The project hides every symbol but those that upstream's header declares.
+#pragma GCC visibility push(default)
+#include "include/librpma.h"
+#pragma GCC visibility pop
+
+namespace compat::rpma {
+
+constexpr int kSuccess = 0;
+
+/// Runs the body of an exported function; no exception leaves it.
+template <class Body>
+int c_boundary(Body&& body) noexcept try {
+    return body();
+} catch (const std::bad_alloc&) {
+    return RPMA_E_NOMEM;
+} catch (...) {
+    return RPMA_E_UNKNOWN;
+}
+
+/// The *_delete functions of objects that need nothing but to be freed.
+template <class Object>
+int delete_object(Object** object) noexcept {
+    if (object == nullptr) return RPMA_E_INVAL;
+    delete *object;
+    *object = nullptr;
+    return kSuccess;
+}
+
+}  // namespace compat::rpma

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "rpma_compat/conn_parts.hpp"
+
+struct rpma_conn {
+    compat::rpma::ConnParts parts;
+    std::unique_ptr<compat::core::ExtendedOps> extended_ops;
+    /// The peer declared that an RDMA write alone can reach its persistence domain.
+    std::atomic<bool> direct_write_to_pmem{false};
+};

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The operations. Offsets are relative to the region's start; ranges, keys and rights are the
+// device's to check.
+#include "rpma_compat/conn.hpp"
+#include "rpma_compat/err_map.hpp"
+#include "rpma_compat/flag_map.hpp"
+#include "rpma_compat/log.hpp"
+#include "rpma_compat/mr.hpp"
+
+using namespace compat;
+using namespace compat::rpma;
+
+namespace {
+
+std::uint64_t to_wr_id(const void* op_context) {
+    return reinterpret_cast<std::uintptr_t>(op_context);
+}
+
+/// The memory of a read or write. Without both handles it moves nothing, from or to nowhere.
+struct Transfer {
+    const rpma_mr_local* local;
+    std::size_t local_offset;
+    const rpma_mr_remote* remote;
+    std::size_t remote_offset;
+    std::size_t length;
+
+    [[nodiscard]] bool valid() const {
+        if (length > kMaxTransfer) return false;
+        if ((local == nullptr) != (remote == nullptr)) return false;
+        return local != nullptr || (local_offset == 0 && remote_offset == 0 && length == 0);
+    }
+};
+
+int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local,
+         std::size_t offset, std::size_t length) {
+    core::Sge sge;
+    if (local != nullptr) {
+        sge = to_sge(*local, offset, length);
+        request.sges = {&sge, 1};
+    }
+    const core::Status posted = conn.parts.qp->post_send({&request, 1});
+    if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_send", posted.error());
+    return kSuccess;
+}
+
+int post_transfer(rpma_conn* conn, core::WorkRequest request, const Transfer& transfer, int flags) {
+    if (conn == nullptr || flags == 0 || !transfer.valid()) return RPMA_E_INVAL;
+    request.flags = to_send_flags(flags);
+    if (transfer.remote != nullptr) {
+        const auto target = to_target(*transfer.remote, transfer.remote_offset);
+        request.remote_address = target.address;
+        request.rkey = target.rkey;
+    }
+    return post(*conn, request, transfer.local, transfer.local_offset, transfer.length);
+}
+
+int post_message(rpma_conn* conn, core::WorkRequest request, const rpma_mr_local* src,
+                 std::size_t offset, std::size_t length, int flags) {
+    if (conn == nullptr || flags == 0) return RPMA_E_INVAL;
+    if (src == nullptr && (offset != 0 || length != 0)) return RPMA_E_INVAL;
+    if (length > kMaxTransfer) return RPMA_E_INVAL;
+    request.flags = to_send_flags(flags);
+    return post(*conn, request, src, offset, length);
+}
+
+}  // namespace
+
+int rpma_read(rpma_conn* conn, rpma_mr_local* dst, size_t dst_offset, const rpma_mr_remote* src,
+              size_t src_offset, size_t len, int flags, const void* op_context) {
+    return c_boundary([&] {
+        return post_transfer(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::read},
+                             {dst, dst_offset, src, src_offset, len}, flags);
+    });
+}
+
+int rpma_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, const rpma_mr_local* src,
+               size_t src_offset, size_t len, int flags, const void* op_context) {
+    return c_boundary([&] {
+        return post_transfer(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::write},
+                             {src, src_offset, dst, dst_offset, len}, flags);
+    });
+}
+
+int rpma_write_with_imm(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset,
+                        const rpma_mr_local* src, size_t src_offset, size_t len, int flags,
+                        uint32_t imm, const void* op_context) {
+    return c_boundary([&] {
+        return post_transfer(
+            conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::write_imm, .imm = imm},
+            {src, src_offset, dst, dst_offset, len}, flags);
+    });
+}
+
+int rpma_atomic_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, const char src[8],
+                      int flags, const void* op_context) {
+    return c_boundary([&] {
+        if (conn == nullptr || dst == nullptr || src == nullptr || flags == 0) return RPMA_E_INVAL;
+        if (dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) return RPMA_E_INVAL;
+        const core::Status posted = conn->extended_ops->post_atomic_write(
+            *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
+            to_target(*dst, dst_offset), src);
+        if (!posted) return COMPAT_RPMA_FAILED(provider, "atomic write", posted.error());
+        return kSuccess;
+    });
+}
+
+int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t len,
+               rpma_flush_type type, int flags, const void* op_context) {
+    return c_boundary([&] {
+        if (conn == nullptr || dst == nullptr || flags == 0) return RPMA_E_INVAL;
+        const FlushRow& row = flush_row(static_cast<int>(type));
+        if (row.needs_direct_write && !conn->direct_write_to_pmem.load(std::memory_order_relaxed)) {
+            COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_ERROR,
+                            "the peer did not declare direct write to persistent memory");
+            return RPMA_E_NOSUPP;
+        }
+        if ((dst->usage & row.usage) != row.usage) {
+            COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_ERROR,
+                            "the remote region is not registered for this type of flush");
+            return RPMA_E_NOSUPP;
+        }
+        const core::Status posted = conn->extended_ops->post_flush(
+            *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
+            to_target(*dst, dst_offset), len, row.core);
+        if (!posted) return COMPAT_RPMA_FAILED(provider, "flush", posted.error());
+        return kSuccess;
+    });
+}
+
+int rpma_send(rpma_conn* conn, const rpma_mr_local* src, size_t offset, size_t len, int flags,
+              const void* op_context) {
+    return c_boundary([&] {
+        return post_message(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::send},
+                            src, offset, len, flags);
+    });
+}
+
+int rpma_send_with_imm(rpma_conn* conn, const rpma_mr_local* src, size_t offset, size_t len,
+                       int flags, uint32_t imm, const void* op_context) {
+    return c_boundary([&] {
+        return post_message(
+            conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::send_imm, .imm = imm},
+            src, offset, len, flags);
+    });
+}
+
+int rpma_recv(rpma_conn* conn, rpma_mr_local* dst, size_t offset, size_t len,
+              const void* op_context) {
+    return c_boundary([&] {
+        if (conn == nullptr) return RPMA_E_INVAL;
+        if (dst == nullptr && (offset != 0 || len != 0)) return RPMA_E_INVAL;
+        if (len > kMaxTransfer) return RPMA_E_INVAL;
+        return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
+            const core::Status posted = conn->parts.qp->post_receive(request);
+            if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_recv", posted.error());
+            return kSuccess;
+        });
+    });
+}

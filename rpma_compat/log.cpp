@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rpma_compat/log.hpp"
+
+#include <sys/time.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <ctime>
+
+#include "rpma_compat/err_map.hpp"
+
+namespace compat::rpma {
+namespace {
+
+struct LevelRow {
+    rpma_log_level level;
+    const char* text;  ///< 8 characters wide
+    int syslog_priority;
+};
+constexpr std::array kLevels{
+    LevelRow{RPMA_LOG_LEVEL_FATAL, "*FATAL* ", LOG_CRIT},
+    LevelRow{RPMA_LOG_LEVEL_ERROR, "*ERROR* ", LOG_ERR},
+    LevelRow{RPMA_LOG_LEVEL_WARNING, "*WARN*  ", LOG_WARNING},
+    LevelRow{RPMA_LOG_LEVEL_NOTICE, "*NOTE*  ", LOG_NOTICE},
+    LevelRow{RPMA_LOG_LEVEL_INFO, "*INFO*  ", LOG_INFO},
+    LevelRow{RPMA_LOG_LEVEL_DEBUG, "*DEBUG* ", LOG_DEBUG},
+};
+
+constexpr std::size_t kMaxText = 1024;
+constexpr std::size_t kMaxOrigin = 256;
+constexpr std::size_t kMaxTime = 64;
+
+void default_log_function(rpma_log_level level, const char* file, int line, const char* function,
+                          const char* format, ...) __attribute__((format(printf, 5, 6)));
+
+constinit std::atomic<rpma_log_function*> g_function{default_log_function};
+constinit std::array<std::atomic<int>, RPMA_LOG_THRESHOLD_MAX> g_thresholds{RPMA_LOG_LEVEL_WARNING,
+                                                                            RPMA_LOG_DISABLED};
+
+int threshold(rpma_log_threshold which) {
+    return g_thresholds[which].load(std::memory_order_relaxed);
+}
+
+/// Once, and only when a line goes to the system log: the name that openlog(3) sets is the whole
+/// process's.
+void open_system_log() {
+    static const bool opened = (openlog("rpma", LOG_PID, LOG_LOCAL7), true);
+    static_cast<void>(opened);
+}
+
+void format_time(char (&text)[kMaxTime]) {
+    timeval now{};
+    tm local{};
+    gettimeofday(&now, nullptr);
+    localtime_r(&now.tv_sec, &local);
+    const std::size_t length = std::strftime(text, sizeof text, "%b %d %H:%M:%S", &local);
+    std::snprintf(text + length, sizeof text - length, ".%06ld", static_cast<long>(now.tv_usec));
+}
+
+void default_log_function(rpma_log_level level, const char* file, int line, const char* function,
+                          const char* format, ...) {
+    if (level < RPMA_LOG_LEVEL_FATAL || level > RPMA_LOG_LEVEL_DEBUG) return;
+    const int saved_errno = errno;
+    const LevelRow& row = kLevels[static_cast<std::size_t>(level)];
+
+    char text[kMaxText];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+
+    char origin[kMaxOrigin] = "";
+    if (file != nullptr)
+        std::snprintf(origin, sizeof origin, "%s: %3d: %s: ", base_name(file), line, function);
+
+    if (static_cast<int>(level) <= threshold(RPMA_LOG_THRESHOLD_AUX)) {
+        char time_text[kMaxTime];
+        format_time(time_text);
+        std::fprintf(stderr, "%s [%ld] %s%s%s", time_text, static_cast<long>(gettid()), row.text,
+                     origin, text);
+    }
+    open_system_log();
+    syslog(LOG_LOCAL7 | row.syslog_priority, "%s%s%s", row.text, origin, text);
+    errno = saved_errno;
+}
+
+// The core has no FATAL; the other levels are one apart.
+constexpr int kLevelDistance = RPMA_LOG_LEVEL_ERROR - static_cast<int>(core::LogLevel::error);
+static_assert(static_cast<int>(core::LogLevel::debug) + kLevelDistance == RPMA_LOG_LEVEL_DEBUG);
+
+void core_line(core::LogLevel level, const char* file, int line, const char* function,
+               const char* text) {
+    const auto rpma_level = static_cast<rpma_log_level>(static_cast<int>(level) + kLevelDistance);
+    if (rpma_log_function* const log = log_function_for(rpma_level))
+        log(rpma_level, file, line, function, "%s\n", text);
+}
+
+}  // namespace
+
+rpma_log_function* log_function_for(rpma_log_level level) noexcept {
+    if (static_cast<int>(level) > threshold(RPMA_LOG_THRESHOLD)) return nullptr;
+    return g_function.load(std::memory_order_acquire);
+}
+
+void connect_core_log() noexcept {
+    const int most_talkative = threshold(RPMA_LOG_THRESHOLD) - kLevelDistance;
+    if (most_talkative < static_cast<int>(core::LogLevel::error))
+        core::set_log_sink(nullptr, core::LogLevel::error);
+    else
+        core::set_log_sink(core_line, static_cast<core::LogLevel>(most_talkative));
+}
+
+void log_provider_error(const char* file, int line, const char* function, const char* call,
+                        const core::Error& error) noexcept {
+    rpma_log_function* const log = log_function_for(RPMA_LOG_LEVEL_ERROR);
+    if (log == nullptr) return;
+    const int number =
+        error.device_errno != 0 ? error.device_errno : err_row(error.code).fallback_errno;
+    char text[kMaxOrigin];
+    log(RPMA_LOG_LEVEL_ERROR, file, line, function, "%s failed: %s\n", call,
+        strerror_r(number, text, sizeof text));
+}
+
+}  // namespace compat::rpma
+
+using namespace compat::rpma;
+
+int rpma_log_set_threshold(rpma_log_threshold threshold, rpma_log_level level) {
+    const int which = static_cast<int>(threshold);
+    if (which < 0 || which >= RPMA_LOG_THRESHOLD_MAX) return RPMA_E_INVAL;
+    if (level < RPMA_LOG_DISABLED || level > RPMA_LOG_LEVEL_DEBUG) return RPMA_E_INVAL;
+    g_thresholds[threshold].store(level, std::memory_order_relaxed);
+    connect_core_log();
+    return kSuccess;
+}
+
+int rpma_log_get_threshold(rpma_log_threshold threshold, rpma_log_level* level) {
+    const int which = static_cast<int>(threshold);
+    if (which < 0 || which >= RPMA_LOG_THRESHOLD_MAX || level == nullptr) return RPMA_E_INVAL;
+    *level = static_cast<rpma_log_level>(g_thresholds[threshold].load(std::memory_order_relaxed));
+    return kSuccess;
+}
+
+int rpma_log_set_function(rpma_log_function* log_function) {
+    g_function.store(log_function != nullptr ? log_function : default_log_function,
+                     std::memory_order_release);
+    return kSuccess;
+}
