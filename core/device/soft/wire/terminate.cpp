@@ -42,9 +42,13 @@ constexpr unsigned kSwappedDdpBit = 0x02;
 constexpr unsigned kSwappedRdmapBit = 0x04;
 constexpr unsigned kSwappedBits = kSwappedLengthBit | kSwappedDdpBit | kSwappedRdmapBit;
 
-// A code with no parts is told by whether the table knows it. One value is ambiguous and read as
-// standard: siw's "unexpected opcode" looks like "inbound read depth too small".
+constexpr unsigned kStandardBits = kLengthBit | kDdpBit | kRdmapBit;
+
+// The bits of the parts tell the forms apart. Without parts the code does, by whether the table
+// knows it; one value is ambiguous and read as standard: siw's "unexpected opcode" looks like
+// "inbound read depth too small".
 bool is_swapped(TerminateCode as_sent, TerminateCode swapped, unsigned parts) noexcept {
+    if ((parts & kStandardBits) != 0) return false;
     if ((parts & kSwappedBits) != 0) return true;
     return find_row(as_sent) == nullptr && find_row(swapped) != nullptr;
 }
