@@ -9,6 +9,9 @@
 #include "core/base/socket_address.hpp"  // IWYU pragma: export
 #include "core/device/device.hpp"        // IWYU pragma: export
 #include "core/device/registry.hpp"      // IWYU pragma: export
+#include "core/engine/counter.hpp"       // IWYU pragma: export
 #include "core/engine/cq_waiter.hpp"     // IWYU pragma: export
 #include "core/engine/extended_ops.hpp"  // IWYU pragma: export
+#include "core/engine/tracked_cq.hpp"    // IWYU pragma: export
+#include "core/engine/tracked_qp.hpp"    // IWYU pragma: export
 #include "core/model/types.hpp"          // IWYU pragma: export

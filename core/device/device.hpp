@@ -104,6 +104,8 @@ public:
     virtual ~SharedReceiveQueue() = default;
     /// Errors: would_block (full), invalid_argument (too many SGEs).
     virtual Status post_receive(const ReceiveRequest& request) noexcept = 0;
+    /// As QueuePair::cancel_receive().
+    virtual Status cancel_receive(std::uint64_t) noexcept { return failure(Errc::not_supported); }
 };
 
 class ProtectionDomain {
@@ -171,6 +173,10 @@ public:
                              std::size_t* posted = nullptr) noexcept = 0;
     /// Errors: would_block (full), invalid_argument (too many SGEs, or the QP has an SRQ).
     virtual Status post_receive(const ReceiveRequest& request) noexcept = 0;
+    /// Withdraws the receive with that wr_id, which no message has reached yet: its buffers are the
+    /// caller's, its slot is free and no completion follows.
+    /// Errors: invalid_argument (not there any more), not_supported (hardware cannot).
+    virtual Status cancel_receive(std::uint64_t) noexcept { return failure(Errc::not_supported); }
     /// As MemoryRegion::set_observer, for everything that arrives through this QP.
     virtual Status set_observer(RemoteAccessObserver* observer) noexcept = 0;
     /// To the error state at once: everything outstanding is flushed.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/engine/tracked_cq.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <new>
+
+#include "core/base/assert.hpp"
+
+namespace compat::core {
+
+TrackedCq::TrackedCq(const TrackedCqAttr& attr, std::unique_ptr<CompletionChannel> channel,
+                     std::unique_ptr<CompletionQueue> queue) noexcept
+    : keeps_entries_(attr.keeps_entries),
+      channel_(std::move(channel)),
+      queue_(std::move(queue)),
+      space_(attr.size) {}
+
+Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
+                                                     const TrackedCqAttr& attr) noexcept {
+    auto channel = device.create_completion_channel();
+    if (!channel) return failure(channel.error());
+    const int flags = fcntl((*channel)->fd(), F_GETFL);
+    if (flags < 0 || fcntl((*channel)->fd(), F_SETFL, flags | O_NONBLOCK) != 0)
+        return failure(Errc::device, errno);
+    const std::uint32_t depth = std::clamp(attr.size, 1U, device.limits().max_cqe);
+    auto queue = device.create_cq(depth, channel->get());
+    if (!queue) return failure(queue.error());
+    std::unique_ptr<TrackedCq> cq(new (std::nothrow)
+                                      TrackedCq(attr, std::move(*channel), std::move(*queue)));
+    if (!cq) return failure(Errc::no_memory);
+    if (const Status room = cq->ring_.ensure_room(kBatch); !room) return failure(room.error());
+    return cq;
+}
+
+bool TrackedCq::read_error(Completion& out) noexcept {
+    const std::lock_guard guard(lock_);
+    if (ring_.empty()) progress_locked();
+    if (ring_.empty() || ring_.front().status == WcStatus::success) return false;
+    out = ring_.front();
+    ring_.pop();
+    if (out.reserved) space_.release(1);
+    return true;
+}
+
+/// kDeviceFailed, or whatever.
+long TrackedCq::progress_locked() noexcept {
+    // A caller that only wants progress gets on in bounded time, however fast completions come.
+    constexpr int kMaxRounds = 8;
+    RingSink sink{*this};
+    long polled = kBatch;
+    for (int round = 0; round < kMaxRounds && polled == kBatch; ++round)
+        polled = poll_device(kBatch, sink);
+    return polled;
+}
+
+void TrackedCq::progress() noexcept {
+    const std::lock_guard guard(lock_);
+    progress_locked();
+}
+
+void TrackedCq::run_work() noexcept {
+    RingSink sink{*this};
+    for (TransmitQueue* transmitter : transmitters_)
+        if (transmitter != nullptr && transmitter->has_work()) transmitter->run(sink);
+}
+
+void TrackedCq::drain_events() noexcept {
+    while (channel_->get_event()) armed_ = false;
+}
+
+bool TrackedCq::arm() noexcept {
+    const std::lock_guard guard(lock_);
+    drain_events();
+    // An armed queue stays so until its event: arming again would only cost a call.
+    if (!armed_) armed_ = queue_->request_notify(false).has_value();
+    RingSink sink{*this};
+    // What was there before raises no event.
+    while (poll_device(kBatch, sink) > 0) {
+    }
+    return ring_.empty();
+}
+
+Status TrackedCq::push(const Completion& completion) noexcept {
+    {
+        const std::lock_guard guard(lock_);
+        if (!keeps_entries_) return {};
+        if (Status room = ring_.ensure_room(1); !room) return room;
+        ring_.push(completion);
+    }
+    wake();
+    return {};
+}
+
+Result<std::uint32_t> TrackedCq::attach(TransmitQueue& queue) noexcept try {
+    const std::lock_guard guard(lock_);
+    const auto free = std::find(transmitters_.begin(), transmitters_.end(), nullptr);
+    const auto slot = static_cast<std::uint32_t>(free - transmitters_.begin());
+    if (slot == TransmitQueue::kMaxQueues) return failure(Errc::no_memory);
+    if (free == transmitters_.end())
+        transmitters_.push_back(&queue);
+    else
+        *free = &queue;
+    return slot;
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
+}
+
+void TrackedCq::detach(TransmitQueue& queue, std::uint32_t slot) noexcept {
+    const std::lock_guard guard(lock_);
+    if (queue.has_work()) count_work(-1);
+    transmitters_[slot] = nullptr;
+}
+
+Status TrackedCq::add_port(std::uint32_t qp_num, const ReceivePort& port) noexcept try {
+    const auto before = [](const PortRow& row, std::uint32_t number) {
+        return row.qp_num < number;
+    };
+    const auto at = std::lower_bound(ports_.begin(), ports_.end(), qp_num, before);
+    COMPAT_ASSERT(at == ports_.end() || at->qp_num != qp_num);
+    ports_.insert(at, {qp_num, &port});
+    return {};
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
+}
+
+void TrackedCq::remove_port(std::uint32_t qp_num) noexcept {
+    last_port_ = {0, nullptr};
+    std::erase_if(ports_, [qp_num](const PortRow& row) { return row.qp_num == qp_num; });
+}
+
+const ReceivePort* TrackedCq::find_port(std::uint32_t qp_num) noexcept {
+    if (last_port_.port != nullptr && last_port_.qp_num == qp_num) return last_port_.port;
+    const auto before = [](const PortRow& row, std::uint32_t number) {
+        return row.qp_num < number;
+    };
+    const auto at = std::lower_bound(ports_.begin(), ports_.end(), qp_num, before);
+    if (at == ports_.end() || at->qp_num != qp_num) return nullptr;
+    last_port_ = *at;
+    return at->port;
+}
+
+}  // namespace compat::core

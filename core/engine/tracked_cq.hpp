@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A completion queue of the engine over one of the device: what comes out are operations, not work
+// requests. Reading takes completions straight from the device to the caller; the ring is for what
+// somebody else's progress found, for errors, and for what the engine itself reports.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/device/device.hpp"
+#include "core/engine/completion.hpp"
+#include "core/engine/cq_space.hpp"
+#include "core/engine/lock.hpp"
+#include "core/engine/receive_queue.hpp"
+#include "core/engine/transmit_queue.hpp"
+#include "core/engine/waker.hpp"
+
+namespace compat::core {
+
+struct TrackedCqAttr {
+    std::uint32_t size = 0;     ///< entries that posts may have on their way or unread
+    bool keeps_entries = true;  ///< false: for counters only, entries are dropped
+};
+
+class TrackedCq {
+public:
+    /// What read() returns besides the number of entries.
+    static constexpr long kEmpty = 0;
+    static constexpr long kErrorFirst = -1;  ///< read_error() has it
+    static constexpr long kDeviceFailed = -2;
+
+    static Result<std::unique_ptr<TrackedCq>> create(Device& device,
+                                                     const TrackedCqAttr& attr) noexcept;
+    TrackedCq(const TrackedCq&) = delete;
+    TrackedCq& operator=(const TrackedCq&) = delete;
+
+    /// Calls write(const Completion&) for up to max successful operations, and may write fewer
+    /// although there are more. Drives progress, with max 0 too.
+    template <class Write>
+    long read(std::size_t max, Write&& write) noexcept;
+    /// Takes the error at the head; false when there is none.
+    bool read_error(Completion& out) noexcept;
+    void progress() noexcept;
+
+    /// Polls until the device has nothing more, having asked for an event of what comes next. True
+    /// when no entry waits to be read: then the caller may sleep until channel_fd() is readable or
+    /// the waker was called.
+    bool arm() noexcept;
+    /// Readable when something came after arm(); -1 for none.
+    [[nodiscard]] int channel_fd() const noexcept { return channel_->fd(); }
+    /// Before the first arm(). For entries that the device does not announce.
+    void set_waker(Waker* waker) noexcept { waker_.store(waker, std::memory_order_release); }
+    void wake() noexcept {
+        if (Waker* waker = waker_.load(std::memory_order_acquire)) waker->wake();
+    }
+    /// Adds an entry of the engine's own. Errors: no_memory.
+    Status push(const Completion& completion) noexcept;
+
+    [[nodiscard]] CompletionQueue& device_queue() noexcept { return *queue_; }
+    [[nodiscard]] CqSpace& space() noexcept { return space_; }
+    /// Held while completions are taken from the device and worked on.
+    [[nodiscard]] Lock& lock() noexcept { return lock_; }
+
+    // For the queues and connections of the engine.
+
+    Result<std::uint32_t> attach(TransmitQueue& queue) noexcept;
+    void detach(TransmitQueue& queue, std::uint32_t slot) noexcept;
+    /// With lock() held. Errors: no_memory.
+    Status add_port(std::uint32_t qp_num, const ReceivePort& port) noexcept;
+    void remove_port(std::uint32_t qp_num) noexcept;  ///< with lock() held
+    void count_work(int change) noexcept { work_.fetch_add(change, std::memory_order_acq_rel); }
+
+private:
+    static constexpr std::size_t kBatch = 32;
+    static constexpr std::size_t kMaxUnread = std::size_t{1} << 17;
+
+    struct PortRow {
+        std::uint32_t qp_num;
+        const ReceivePort* port;
+    };
+
+    struct RingSink {
+        TrackedCq& cq;
+        void success(void* context, std::uint64_t flags, CompletionKind kind) noexcept {
+            emit({.context = context, .flags = flags, .kind = kind, .reserved = true});
+        }
+        void emit(const Completion& completion) noexcept {
+            if (cq.keeps_entries_)
+                cq.ring_.push(completion);
+            else if (completion.reserved)
+                cq.space_.release(1);
+        }
+    };
+    template <class Write>
+    struct DirectSink {
+        TrackedCq& cq;
+        Write& write;
+        std::size_t room;
+        long count = 0;
+        std::uint32_t reserved = 0;
+
+        void success(void* context, std::uint64_t flags, CompletionKind kind) noexcept {
+            emit({.context = context, .flags = flags, .kind = kind, .reserved = true});
+        }
+        void emit(const Completion& completion) noexcept {
+            const bool fits = room != 0 && completion.status == WcStatus::success;
+            if (!fits || !cq.ring_.empty()) [[unlikely]] {
+                cq.ring_.push(completion);
+                return;
+            }
+            write(completion);
+            --room;
+            ++count;
+            reserved += completion.reserved ? 1 : 0;
+        }
+    };
+
+    TrackedCq(const TrackedCqAttr& attr, std::unique_ptr<CompletionChannel> channel,
+              std::unique_ptr<CompletionQueue> queue) noexcept;
+
+    // With the lock held:
+    template <class Sink>
+    void dispatch(const WorkCompletion& wc, Sink& sink) noexcept;
+    template <class Sink>
+    long poll_device(std::size_t max, Sink& sink) noexcept;
+    template <class Write>
+    long read_ring(std::size_t max, Write& write) noexcept;
+    void run_work() noexcept;
+    long progress_locked() noexcept;
+    void drain_events() noexcept;
+    [[nodiscard]] const ReceivePort* find_port(std::uint32_t qp_num) noexcept;
+
+    Lock lock_;
+    bool keeps_entries_;
+    bool armed_ = false;
+    std::atomic<int> work_{0};  ///< transmit queues that wait for run()
+    CompletionRing ring_;
+    std::unique_ptr<CompletionChannel> channel_;
+    std::unique_ptr<CompletionQueue> queue_;
+    std::vector<TransmitQueue*> transmitters_;
+    std::vector<PortRow> ports_;  ///< sorted by qp_num
+    PortRow last_port_{0, nullptr};
+    CqSpace space_;
+    std::atomic<Waker*> waker_{nullptr};
+    std::array<WorkCompletion, kBatch> wcs_;
+};
+
+template <class Sink>
+void TrackedCq::dispatch(const WorkCompletion& wc, Sink& sink) noexcept {
+    if (!wc.receive_side) {
+        TransmitQueue::of(wc.wr_id, transmitters_.data())->complete(wc, sink);
+        return;
+    }
+    const ReceivePort* port = find_port(wc.qp_num);
+    if (wc.wr_id != 0) {
+        ReceiveQueue::complete(wc, port, sink);
+    } else if (port != nullptr && wc.status == WcStatus::success) {
+        // Immediate data of a write that took no receive.
+        sink.emit({.flags = port->write_flags,
+                   .length = wc.byte_length,
+                   .imm = wc.imm,
+                   .peer = port->peer,
+                   .kind = CompletionKind::remote_write,
+                   .has_imm = wc.has_imm});
+    }
+}
+
+/// The number of work completions, or kDeviceFailed.
+template <class Sink>
+long TrackedCq::poll_device(std::size_t max, Sink& sink) noexcept {
+    // A work completion gives one entry at most; they are taken only if all would find room. A
+    // program that lets entries pile up is held back by the device, whose own queues then fill.
+    if (ring_.size() >= kMaxUnread || !ring_.ensure_room(kBatch)) [[unlikely]]
+        return kEmpty;
+    const auto polled = queue_->poll(std::span(wcs_).first(max));
+    if (!polled) [[unlikely]]
+        return kDeviceFailed;
+    for (std::size_t at = 0; at < *polled; ++at) dispatch(wcs_[at], sink);
+    if (work_.load(std::memory_order_acquire) != 0) [[unlikely]]
+        run_work();
+    return static_cast<long>(*polled);
+}
+
+template <class Write>
+long TrackedCq::read_ring(std::size_t max, Write& write) noexcept {
+    long count = 0;
+    std::uint32_t reserved = 0;
+    while (max != 0 && !ring_.empty() && ring_.front().status == WcStatus::success) {
+        write(ring_.front());
+        reserved += ring_.front().reserved ? 1 : 0;
+        ring_.pop();
+        --max;
+        ++count;
+    }
+    if (reserved != 0) space_.release(reserved);
+    if (count != 0) return count;
+    return !ring_.empty() && ring_.front().status != WcStatus::success ? kErrorFirst : kEmpty;
+}
+
+template <class Write>
+long TrackedCq::read(std::size_t max, Write&& write) noexcept {
+    const std::lock_guard guard(lock_);
+    if (max == 0) [[unlikely]] {
+        const long progressed = progress_locked();
+        return progressed == kDeviceFailed ? progressed : read_ring(0, write);
+    }
+    if (!ring_.empty()) [[unlikely]]
+        return read_ring(max, write);
+    DirectSink<Write> sink{*this, write, max};
+    const long polled = poll_device(max < kBatch ? max : kBatch, sink);
+    if (sink.count != 0) {
+        if (sink.reserved != 0) space_.release(sink.reserved);
+        return sink.count;
+    }
+    if (polled < 0) [[unlikely]]
+        return polled;
+    return ring_.empty() ? kEmpty : read_ring(max, write);
+}
+
+}  // namespace compat::core

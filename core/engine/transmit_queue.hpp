@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The send side of one connection: turns operations into work requests, remembers them, and turns
+// work completions back into exactly one completion or error an operation.
+//
+// Operations and work requests are numbered in posting order. The device completes a QP's requests
+// in that order, so that the records form a ring: one poster (under lock_) moves its tail, the
+// poller of the CQ (under the CQ's lock) its head. A success retires every request before it; hence
+// most requests need not be signaled, only one in signal_interval_ so that slots keep coming back.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "core/device/device.hpp"
+#include "core/engine/bounce.hpp"
+#include "core/engine/completion.hpp"
+#include "core/engine/counter.hpp"
+#include "core/engine/cq_space.hpp"
+#include "core/engine/lock.hpp"
+#include "core/engine/operation.hpp"
+#include "core/engine/splitter.hpp"
+
+namespace compat::core {
+
+class TrackedCq;
+
+constexpr CompletionKind completion_kind(OpKind kind) noexcept {
+    static_assert(static_cast<int>(OpKind::send) == static_cast<int>(CompletionKind::send) &&
+                  static_cast<int>(OpKind::write) == static_cast<int>(CompletionKind::write) &&
+                  static_cast<int>(OpKind::read) == static_cast<int>(CompletionKind::read));
+    return static_cast<CompletionKind>(kind);
+}
+
+struct TransmitAttr {
+    std::uint32_t depth = 0;  ///< of the QP's send queue
+    SplitLimits split;
+    std::uint32_t max_inline = 0;           ///< bytes, of the QP
+    std::size_t max_inject = 0;             ///< the longest operation with OpFlag::inject
+    ProtectionDomain* bounce_pd = nullptr;  ///< null: the device takes unregistered memory
+};
+
+class TransmitQueue {
+public:
+    /// Errors: invalid_argument (depth 0), no_memory; those of register_memory().
+    static Result<std::unique_ptr<TransmitQueue>> create(TrackedCq& cq,
+                                                         const TransmitAttr& attr) noexcept;
+    ~TransmitQueue();
+    TransmitQueue(const TransmitQueue&) = delete;
+    TransmitQueue& operator=(const TransmitQueue&) = delete;
+
+    /// Before open(). Every operation of a counted kind is then signaled.
+    void set_counter(OpKind kind, Counter* counter) noexcept {
+        counters_[static_cast<std::size_t>(kind)] = counter;
+    }
+    void open(QueuePair& qp) noexcept;
+    /// No completion of the QP may arrive any more: to be called with the CQ's lock held, after the
+    /// QP has been destroyed. Posts are wrong_state from now on.
+    void close() noexcept;
+
+    /// Posts one operation; it keeps nothing that operation points to but the local buffers.
+    ///
+    /// Errors: would_block: send queue, completion queue, bounce slots or fence queue are full;
+    /// progress frees them. wrong_state: not open. Others as QueuePair::post_send(). Whatever the
+    /// outcome, an earlier operation that OpFlag::more held back is on its way afterwards, unless
+    /// this one succeeded and has the flag itself.
+    Status post(const Operation& operation) noexcept;
+    /// Sends off what OpFlag::more held back.
+    void flush() noexcept;
+    [[nodiscard]] std::size_t free_slots() noexcept;
+
+    // For TrackedCq, with its lock held.
+
+    template <class Sink>
+    void complete(const WorkCompletion& wc, Sink& sink) noexcept;
+    [[nodiscard]] bool has_work() const noexcept {
+        return has_work_.load(std::memory_order_acquire);
+    }
+    /// Sends off what was held back or had to wait; gives up what the device refused.
+    template <class Sink>
+    void run(Sink& sink) noexcept;
+
+    static TransmitQueue* of(std::uint64_t wr_id, TransmitQueue* const* table) noexcept {
+        return table[wr_id >> kNumberBits];
+    }
+    static constexpr std::uint32_t kMaxQueues = 1U << 24;
+
+private:
+    static constexpr unsigned kNumberBits = 40;
+    static constexpr std::uint64_t kNumberMask = (std::uint64_t{1} << kNumberBits) - 1;
+    static constexpr std::uint64_t kOpen = UINT64_MAX;  ///< Record::wr_end while pieces follow
+    static constexpr std::size_t kMaxStaged = 16;
+    static constexpr std::size_t kMaxStagedSges = 64;
+    static constexpr std::size_t kMaxDeferred = 32;
+    static constexpr std::size_t kKinds = static_cast<std::size_t>(OpKind::count_);
+
+    /// One operation on its way.
+    struct alignas(64) Record {
+        void* context;
+        std::uint64_t flags;                ///< the facade's
+        std::uint64_t wr_begin;             ///< its first work request
+        std::atomic<std::uint64_t> wr_end;  ///< one past its last
+        std::uint64_t length;
+        OpKind kind;  ///< count_: ours, nobody hears of it
+        bool entry;
+        bool bounced;
+        bool dead;  ///< the device refused it: no work completion will come
+    };
+    /// An operation that must wait: behind a fence, or longer than the send queue.
+    struct Deferred {
+        Operation operation;
+        std::array<LocalBuffer, kMaxSegments> local;
+        std::array<RemoteRange, kMaxSegments> remote;
+        Splitter splitter;
+        std::uint64_t number = 0;
+        bool bounced = false;
+        bool started = false;
+    };
+
+    TransmitQueue(TrackedCq& cq, const TransmitAttr& attr) noexcept;
+    Status prepare() noexcept;
+
+    Status try_post(const Operation& operation) noexcept;
+    [[nodiscard]] bool is_simple(const Operation& operation) const noexcept;
+    Status post_simple(const Operation& operation) noexcept;
+    Status post_general(const Operation& operation) noexcept;
+    Status post_split(const Operation& operation) noexcept;
+    Status bounce(const Operation& operation, LocalBuffer& copy) noexcept;
+
+    Record& open_record(const Operation& operation, bool bounced) noexcept;
+    void close_record(std::uint64_t number) noexcept;
+    void stage_pieces(const Operation& operation, Splitter& splitter) noexcept;
+    void stage(const WorkRequest& request, bool signaled) noexcept;
+    void ring() noexcept;
+    void abandon(std::uint64_t first_refused) noexcept;
+
+    Status ensure_deferral() noexcept;
+    Status defer(const Operation& operation) noexcept;
+    void run_deferred() noexcept;
+    bool start_deferred(Deferred& deferred) noexcept;
+    void post_marker() noexcept;
+    void update_work() noexcept;
+
+    template <class Sink>
+    void complete_success(std::uint64_t wr, Sink& sink) noexcept;
+    template <class Sink>
+    void complete_error(std::uint64_t wr, const WorkCompletion& wc, Sink& sink) noexcept;
+    template <class Sink>
+    void retire(Record& record, Sink& sink) noexcept;
+    template <class Sink>
+    void fail(Record& record, WcStatus status, std::uint32_t vendor_error, Sink& sink) noexcept;
+    template <class Sink>
+    void bury(Sink& sink) noexcept;
+
+    [[nodiscard]] Record& record(std::uint64_t number) noexcept { return records_[number & mask_]; }
+    [[nodiscard]] std::uint64_t wr_id(std::uint64_t wr) const noexcept {
+        return wr_id_base_ | (wr & kNumberMask);
+    }
+    [[nodiscard]] std::uint64_t free_requests() const noexcept {
+        return depth_ - (wr_tail_ - wr_head_.load(std::memory_order_acquire));
+    }
+    [[nodiscard]] bool wants_signal(const Operation& operation) const noexcept {
+        return operation.flags.has(OpFlag::entry) ||
+               counters_[static_cast<std::size_t>(kind_of(operation.opcode))] != nullptr;
+    }
+    /// Whether the next request is signaled; counts.
+    bool signal_next(bool wanted) noexcept {
+        const bool signaled = wanted || ++unsignaled_run_ >= signal_interval_;
+        if (signaled) unsignaled_run_ = 0;
+        return signaled;
+    }
+
+    // Written by the poster, under lock_.
+    Lock lock_;
+    std::uint32_t unsignaled_run_ = 0;
+    std::uint32_t signal_interval_ = 1;
+    std::uint32_t depth_;
+    QueuePair* qp_ = nullptr;
+    CqSpace* space_;
+    std::uint64_t wr_tail_ = 0;
+    std::atomic<std::uint64_t> tail_{0};
+    std::uint64_t wr_id_base_ = 0;
+    std::uint64_t simple_max_ = 0;  ///< bytes that surely fit one work request and one SGE
+    std::uint64_t mask_ = 0;
+    std::uint32_t max_inline_;
+    std::uint32_t staged_ = 0;
+    std::uint32_t deferred_ = 0;
+    std::array<Counter*, kKinds + 1> counters_{};  ///< the last is always null: OpKind::count_
+    std::unique_ptr<Record[]> records_;
+
+    // Written by the poller, under the CQ's lock.
+    alignas(64) std::atomic<std::uint64_t> head_{0};
+    std::atomic<std::uint64_t> wr_head_{0};
+    std::atomic<std::uint32_t> dead_{0};
+    std::atomic<bool> has_work_{false};
+
+    // Rarely used.
+    TrackedCq& cq_;
+    SplitLimits split_;
+    std::size_t max_inject_;
+    ProtectionDomain* bounce_pd_;
+    std::unique_ptr<BounceRing> bounce_;
+    std::unique_ptr<Deferred[]> deferred_ops_;
+    std::size_t deferred_head_ = 0;
+    std::size_t staged_sges_ = 0;
+    std::array<WorkRequest, kMaxStaged> staged_requests_;
+    std::array<Sge, kMaxStagedSges> staged_sge_;
+};
+
+template <class Sink>
+void TransmitQueue::retire(Record& record, Sink& sink) noexcept {
+    if (Counter* counter = counters_[static_cast<std::size_t>(record.kind)]; counter != nullptr)
+        counter->tick(record.length);
+    if (record.bounced) bounce_->give_back();
+    if (record.entry) sink.success(record.context, record.flags, completion_kind(record.kind));
+}
+
+template <class Sink>
+void TransmitQueue::fail(Record& record, WcStatus status, std::uint32_t vendor_error,
+                         Sink& sink) noexcept {
+    if (record.bounced) bounce_->give_back();
+    if (record.dead) {
+        record.dead = false;
+        dead_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    if (record.kind == OpKind::count_) return;
+    if (Counter* counter = counters_[static_cast<std::size_t>(record.kind)]; counter != nullptr)
+        counter->add_errors(1);
+    sink.emit({.context = record.context,
+               .flags = record.flags,
+               .kind = completion_kind(record.kind),
+               .status = status,
+               .reserved = record.entry,
+               .vendor_error = vendor_error});
+}
+
+template <class Sink>
+void TransmitQueue::complete_success(std::uint64_t wr, Sink& sink) noexcept {
+    std::uint64_t head = head_.load(std::memory_order_relaxed);
+    for (;;) {
+        Record& oldest = record(head);
+        const std::uint64_t end = oldest.wr_end.load(std::memory_order_acquire);
+        if (end > wr + 1) break;  // a piece of an operation that has more of them
+        retire(oldest, sink);
+        ++head;
+        if (end == wr + 1) break;
+    }
+    head_.store(head, std::memory_order_release);
+    wr_head_.store(wr + 1, std::memory_order_release);
+}
+
+template <class Sink>
+void TransmitQueue::complete_error(std::uint64_t wr, const WorkCompletion& wc,
+                                   Sink& sink) noexcept {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    std::uint64_t head = head_.load(std::memory_order_relaxed);
+    while (head != tail && record(head).wr_end.load(std::memory_order_acquire) <= wr) {
+        Record& earlier = record(head++);
+        if (earlier.dead)
+            fail(earlier, WcStatus::local_qp_operation_error, 0, sink);
+        else
+            retire(earlier, sink);
+    }
+    // The other pieces of an operation that has failed are flushed too: nobody is left to tell.
+    if (head != tail && record(head).wr_begin <= wr)
+        fail(record(head++), wc.status, wc.vendor_error, sink);
+    head_.store(head, std::memory_order_release);
+    wr_head_.store(wr + 1, std::memory_order_release);
+}
+
+template <class Sink>
+void TransmitQueue::complete(const WorkCompletion& wc, Sink& sink) noexcept {
+    const std::uint64_t seen = wr_head_.load(std::memory_order_relaxed);
+    const std::uint64_t wr = seen + ((wc.wr_id - seen) & kNumberMask);
+    if (wc.status == WcStatus::success) [[likely]]
+        complete_success(wr, sink);
+    else
+        complete_error(wr, wc, sink);
+}
+
+/// Fails the refused operations that have become the oldest.
+template <class Sink>
+void TransmitQueue::bury(Sink& sink) noexcept {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    std::uint64_t head = head_.load(std::memory_order_relaxed);
+    while (head != tail && record(head).dead) {
+        const std::uint64_t end = record(head).wr_end.load(std::memory_order_relaxed);
+        if (end == kOpen) break;
+        fail(record(head++), WcStatus::local_qp_operation_error, 0, sink);
+        wr_head_.store(end, std::memory_order_release);
+    }
+    head_.store(head, std::memory_order_release);
+}
+
+template <class Sink>
+void TransmitQueue::run(Sink& sink) noexcept {
+    lock_.lock();
+    if (qp_ != nullptr) {
+        ring();
+        run_deferred();
+        if (dead_.load(std::memory_order_relaxed) != 0) bury(sink);
+    }
+    update_work();
+    lock_.unlock();
+}
+
+}  // namespace compat::core
