@@ -22,19 +22,26 @@ public:
     virtual void on_deadline() noexcept {}
 };
 
-/// Registers (level-triggered). The reactor keeps the source alive until remove(). Starts the
+/// Registers (level-triggered). The reactor keeps the source alive until unwatch(). Starts the
 /// helper thread at first need. Errors: no_memory, device.
 Status watch(int fd, std::shared_ptr<Source> source, std::uint32_t epoll_events) noexcept;
-Status rewatch(int fd, std::uint32_t epoll_events) noexcept;
+void rewatch(int fd, std::uint32_t epoll_events) noexcept;
 /// Before the descriptor is closed. A call of on_ready that runs right now may still end after it.
 void unwatch(int fd) noexcept;
 
-/// One call of on_deadline at that time; a new one replaces the old.
+/// One call of on_deadline at that time; a new one replaces the old. The reactor does not keep the
+/// source alive for it.
 void set_deadline(const std::shared_ptr<Source>& source, Clock::time_point when) noexcept;
 void cancel_deadline(const Source* source) noexcept;
 
 /// Does, without waiting, what the helper thread would do; returns at once if another thread is at
 /// it. While called often, the helper thread stays asleep.
 void steal_progress() noexcept;
+/// The caller is about to sleep: the helper thread takes over again.
+void stop_stealing() noexcept;
+
+/// How many fork()s lie between the first process and this one. An object made under another
+/// number belongs to a parent process, whose connections must not be touched.
+unsigned fork_generation() noexcept;
 
 }  // namespace compat::core::soft

@@ -26,7 +26,7 @@ Status ReceiveQueue::post(const ReceiveRequest& request) noexcept {
               sges_.begin() + static_cast<std::ptrdiff_t>(std::size_t{row} * max_sge_));
     const std::uint32_t size = size_.load(std::memory_order_relaxed);
     posted_[(head_ + size) % depth_] = row;
-    size_.store(size + 1, std::memory_order_seq_cst);  // see SoftSrq::wait()
+    size_.store(size + 1, std::memory_order_release);
     return {};
 }
 
@@ -56,7 +56,7 @@ bool ReceiveQueue::take(TakenReceive& out) noexcept {
 }
 
 bool ReceiveQueue::empty() const noexcept {
-    return size_.load(std::memory_order_seq_cst) == 0;
+    return size_.load(std::memory_order_acquire) == 0;
 }
 
 SoftSrq::SoftSrq(std::uint32_t depth, std::uint32_t max_sge,
@@ -75,23 +75,19 @@ Status SoftSrq::post_receive(const ReceiveRequest& request) noexcept {
     return posted;
 }
 
-// The waiter enters the list before it looks at the queue, a post fills the queue before it looks
-// at the list: at least one of them sees the other.
-void SoftSrq::wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept {
+// A post fills the queue before it takes the lock: either it is seen here, or it finds the waiter.
+bool SoftSrq::wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept {
     try {
         const std::lock_guard guard(lock_);
-        std::erase_if(waiters_, [](const auto& other) { return other.expired(); });
-        const bool waits_already = std::any_of(
-            waiters_.begin(), waiters_.end(), [&](const std::weak_ptr<ReceiveWaiter>& other) {
-                return !other.owner_before(waiter) && !waiter.owner_before(other);
-            });
-        if (!waits_already) waiters_.push_back(waiter);
+        std::erase_if(waiters_, [&](const std::weak_ptr<ReceiveWaiter>& other) {
+            return other.expired() || (!other.owner_before(waiter) && !waiter.owner_before(other));
+        });
+        if (!queue_.empty()) return false;
+        waiters_.push_back(std::move(waiter));
+        return true;
     } catch (const std::bad_alloc&) {
-        // It tries again now, rather than never.
-        if (const auto strong = waiter.lock()) strong->receive_posted();
-        return;
+        return false;  // it tries again now, rather than never
     }
-    if (!queue_.empty()) notify_waiters();
 }
 
 void SoftSrq::notify_waiters() noexcept {

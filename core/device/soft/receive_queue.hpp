@@ -67,10 +67,11 @@ public:
     ~SoftSrq() override;
     Status post_receive(const ReceiveRequest& request) noexcept override;
 
-    ReceiveQueue& queue() noexcept { return queue_; }
+    [[nodiscard]] std::uint32_t queue_depth() const noexcept { return queue_.depth(); }
+    [[nodiscard]] bool take(TakenReceive& out) noexcept { return queue_.take(out); }
     /// One call of receive_posted() follows the next post; weak, the waiter may be gone by then.
-    /// If a receive is there already the call is made from here, so hold no lock that it takes.
-    void wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept;
+    /// False when a receive is there already: nothing was registered, take() again.
+    [[nodiscard]] bool wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept;
 
 private:
     void notify_waiters() noexcept;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connection management of the software device: event channels, identifiers, listeners.
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "core/base/event_fd.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/device/device.hpp"
+#include "core/device/soft/reactor.hpp"
+
+namespace compat::core::soft {
+
+class Stream;
+class SoftCmId;
+
+class SoftCmChannel final : public CmChannel {
+public:
+    static Result<std::unique_ptr<SoftCmChannel>> create() noexcept;
+    [[nodiscard]] int fd() const noexcept override { return ready_.fd(); }
+    Result<CmEvent> get_event() noexcept override;
+
+    void raise(CmEvent event) noexcept;
+    /// Takes out what waits for that id.
+    std::deque<CmEvent> withdraw(const CmId* id) noexcept;
+
+private:
+    explicit SoftCmChannel(EventFd ready) : ready_(std::move(ready)) {}
+    EventFd ready_;  ///< semaphore: as many as events wait
+    std::mutex lock_;
+    std::deque<CmEvent> events_;
+};
+
+/// Where the events of one identifier go. Shared by the identifier and the sources that raise
+/// them, because those run on the helper thread and may outlive the identifier.
+class EventPort {
+public:
+    EventPort(SoftCmId* id, SoftCmChannel* channel) : id_(id), channel_(channel) {}
+
+    /// False when the identifier is gone: the event stays the caller's.
+    bool raise(CmEvent& event) noexcept;
+    void migrate(SoftCmChannel* channel) noexcept;
+    /// The identifier goes: its waiting events are taken out for the caller to destroy.
+    std::deque<CmEvent> close() noexcept;
+
+private:
+    std::mutex lock_;
+    SoftCmId* id_;
+    SoftCmChannel* channel_;
+    std::deque<CmEvent> waiting_;  ///< while there is no channel
+};
+
+/// A TCP listener: accepts, reads each request and raises connect_request.
+class Listener final : public Source, public std::enable_shared_from_this<Listener> {
+public:
+    Listener(UniqueFd socket, std::shared_ptr<EventPort> port);
+    Status start(int backlog) noexcept;
+    /// No more requests; those not yet handed over are dropped.
+    void stop() noexcept;
+    void on_ready(std::uint32_t epoll_events) noexcept override;
+    void on_deadline() noexcept override;
+
+private:
+    UniqueFd socket_;
+    std::shared_ptr<EventPort> port_;
+    std::mutex lock_;
+    bool stopped_ = false;
+};
+
+class SoftCmId final : public CmId {
+public:
+    explicit SoftCmId(SoftCmChannel* channel);
+    /// Of a request that came in.
+    static std::unique_ptr<SoftCmId> of_request(std::shared_ptr<Stream> stream);
+    ~SoftCmId() override;
+
+    Status bind(const SocketAddress& local) noexcept override;
+    Status listen(int backlog) noexcept override;
+    Status resolve(const SocketAddress& local, const SocketAddress& peer,
+                   int timeout_ms) noexcept override;
+    Result<std::unique_ptr<QueuePair>> create_qp(const QpAttr& attr) noexcept override;
+    Status connect(const ConnectionParameters& parameters) noexcept override;
+    Status accept(const ConnectionParameters& parameters) noexcept override;
+    Status reject(std::span<const std::byte> private_data) noexcept override;
+    Status disconnect() noexcept override;
+    Status migrate(CmChannel& channel) noexcept override;
+    [[nodiscard]] SocketAddress local_address() const noexcept override;
+    [[nodiscard]] SocketAddress peer_address() const noexcept override;
+
+    /// Of a request that nobody takes: its stream looks after itself.
+    void release_stream() noexcept { stream_.reset(); }
+
+private:
+    SoftCmId(SoftCmChannel* channel, std::shared_ptr<Stream> stream);
+
+    std::shared_ptr<EventPort> port_;
+    UniqueFd bound_;  ///< after bind(), until listen() or connect() takes it
+    std::shared_ptr<Listener> listener_;
+    SocketAddress listening_at_;
+    std::shared_ptr<Stream> stream_;
+};
+
+/// A non-blocking TCP socket with the options that every connection has. Errors: device.
+Result<UniqueFd> open_socket(const SocketAddress& address) noexcept;
+SocketAddress local_address_of(int socket) noexcept;
+SocketAddress peer_address_of(int socket) noexcept;
+
+}  // namespace compat::core::soft

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/device/soft/send_queue.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace compat::core::soft {
+namespace {
+
+constexpr std::array kWcOpcodes{
+    WcOpcode::send,      WcOpcode::send,         WcOpcode::write,
+    WcOpcode::write,     WcOpcode::read,         WcOpcode::compare_swap,
+    WcOpcode::fetch_add, WcOpcode::atomic_write, WcOpcode::flush,
+};
+static_assert(kWcOpcodes.size() == static_cast<std::size_t>(Opcode::count_),
+              "a new Opcode needs a row here");
+
+std::uint64_t total_length(std::span<const Sge> sges) {
+    std::uint64_t total = 0;
+    for (const Sge& sge : sges) total += sge.length;
+    return total;
+}
+
+}  // namespace
+
+SendQueue::SendQueue(const QpAttr& attr, SoftCq& cq, std::uint32_t qp_num)
+    : cq_(cq),
+      qp_num_(qp_num),
+      depth_(attr.send_depth),
+      max_sge_(attr.max_send_sge),
+      // an atomic write takes its 8 bytes at the post, as an inline request does
+      max_inline_(std::max<std::uint32_t>(attr.max_inline, 8)),
+      entries_(std::max<std::uint32_t>(depth_, 1)),
+      sges_(entries_.size() * std::max<std::uint32_t>(max_sge_, 1)),
+      inline_bytes_(entries_.size() * max_inline_) {}
+
+Status SendQueue::post(const WorkRequest& request) noexcept {
+    const std::uint64_t length = total_length(request.sges);
+    const bool inlined =
+        request.flags.has(SendFlag::inlined) || request.opcode == Opcode::atomic_write;
+    if (inlined ? length > max_inline_ : request.sges.size() > max_sge_)
+        return failure(Errc::invalid_argument);
+    if (slots_in_use_.load(std::memory_order_acquire) >= depth_) return failure(Errc::would_block);
+
+    const std::size_t row = tail_ % entries_.size();
+    SendEntry& entry = entries_[row];
+    entry = SendEntry{.request = request, .length = length};
+    Sge* sges = &sges_[row * std::max<std::uint32_t>(max_sge_, 1)];
+    if (inlined) {
+        std::byte* bytes = &inline_bytes_[row * max_inline_];
+        std::size_t filled = 0;
+        for (const Sge& sge : request.sges) {
+            if (sge.length == 0) continue;
+            std::memcpy(bytes + filled, sge.address, sge.length);
+            filled += sge.length;
+        }
+        sges[0] = {bytes, static_cast<std::uint32_t>(length), kUnregisteredLkey};
+        entry.request.sges = {sges, std::size_t{length != 0}};
+    } else {
+        std::ranges::copy(request.sges, sges);
+        entry.request.sges = {sges, request.sges.size()};
+    }
+    slots_in_use_.fetch_add(1, std::memory_order_relaxed);
+    ++tail_;
+    return {};
+}
+
+void SendQueue::acknowledge(Sequence end) noexcept {
+    for (acknowledged_ = std::max(acknowledged_, head_); acknowledged_ < end; ++acknowledged_) {
+        SendEntry& entry = at(acknowledged_);
+        if (!has_response(entry.request.opcode)) entry.done = true;
+    }
+}
+
+void SendQueue::complete() noexcept {
+    while (head_ != tail_ && at(head_).done) {
+        emit(at(head_), {WcStatus::success});
+        ++head_;
+    }
+}
+
+void SendQueue::fail(Sequence sequence, Failure failure) noexcept {
+    for (; head_ < sequence; ++head_) emit(at(head_), {WcStatus::success});
+    if (head_ == sequence && head_ != tail_) emit(at(head_++), failure);
+    flush();
+}
+
+void SendQueue::flush() noexcept {
+    for (; head_ != tail_; ++head_) emit(at(head_), {WcStatus::flushed});
+}
+
+void SendQueue::emit(const SendEntry& entry, Failure failure) noexcept {
+    const bool failed = failure.status != WcStatus::success;
+    ++unreported_;
+    if (!failed && !entry.request.flags.has(SendFlag::signaled)) return;
+    const WorkCompletion wc{
+        .wr_id = entry.request.wr_id,
+        .status = failure.status,
+        .opcode = kWcOpcodes[static_cast<std::size_t>(entry.request.opcode)],
+        .vendor_error = failure.vendor_error,
+        .qp_num = qp_num_,
+        .byte_length = entry.length,
+    };
+    cq_.push(wc, owner(), {&slots_in_use_, std::exchange(unreported_, 0)}, failed);
+}
+
+}  // namespace compat::core::soft

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+
+#include "core/device/device.hpp"
+#include "core/device/soft/stream.hpp"
+
+namespace compat::core::soft {
+
+/// The program's handle of a QP: checks what does not depend on the connection, and hands over.
+class SoftQp final : public QueuePair {
+public:
+    SoftQp(std::shared_ptr<Stream> stream, std::uint32_t number)
+        : stream_(std::move(stream)), number_(number) {}
+    ~SoftQp() override { stream_->detach(); }
+
+    [[nodiscard]] std::uint32_t number() const noexcept override { return number_; }
+    Status post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept override;
+    Status post_receive(const ReceiveRequest& request) noexcept override {
+        return stream_->post_receive(request);
+    }
+    Status set_observer(RemoteAccessObserver* observer) noexcept override {
+        stream_->set_observer(observer);
+        return {};
+    }
+    void fail() noexcept override { stream_->fail_qp(); }
+
+private:
+    std::shared_ptr<Stream> stream_;
+    const std::uint32_t number_;
+};
+
+}  // namespace compat::core::soft

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/device/soft/stream.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/log.hpp"
+
+namespace compat::core::soft {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kDrainTime = 2s;   // for posted requests to leave after disconnect()
+constexpr auto kLingerTime = 2s;  // for the peer to end its side after we ended ours
+constexpr Failure kFlushed{WcStatus::flushed};
+constexpr Failure kPeerGone{WcStatus::retry_exceeded};
+
+}  // namespace
+
+// --- the connection manager's calls
+
+void Stream::set_port(std::shared_ptr<EventPort> port) noexcept {
+    const std::lock_guard guard(lock_);
+    port_ = std::move(port);
+}
+
+void Stream::set_peer(const SocketAddress& local, const SocketAddress& peer,
+                      int timeout_ms) noexcept {
+    const std::lock_guard guard(lock_);
+    local_ = local;
+    peer_ = peer;
+    resolve_timeout_ = std::chrono::milliseconds(timeout_ms);
+}
+
+Status Stream::disconnect() noexcept {
+    const std::lock_guard guard(lock_);
+    if (state_ == State::draining || disconnect_raised_) return {};
+    if (!connected()) return failure(Errc::wrong_state);
+    state_ = State::draining;
+    drain_end_ = qp_ ? qp_->sends.next() : 0;
+    pump();
+    if (state_ != State::draining) return {};
+    if (unsent())
+        arm(kDrainTime);
+    else
+        finish_drain();
+    return {};
+}
+
+void Stream::abandon() noexcept {
+    const std::lock_guard guard(lock_);
+    port_.reset();
+    listener_.reset();
+    if (fork_generation_ != soft::fork_generation()) return;
+    if (alive())
+        end(kFlushed);
+    else if (state_ != State::lingering)
+        close_socket();
+}
+
+SocketAddress Stream::local_address() noexcept {
+    const std::lock_guard guard(lock_);
+    return socket_ ? local_address_of(socket_.get()) : local_;
+}
+
+SocketAddress Stream::peer_address() noexcept {
+    const std::lock_guard guard(lock_);
+    return peer_;
+}
+
+// --- the QP's calls
+
+Status Stream::attach(std::unique_ptr<QpEnd> qp) noexcept {
+    const std::lock_guard guard(lock_);
+    if (qp_ != nullptr || (state_ != State::idle && state_ != State::requested))
+        return failure(Errc::wrong_state);
+    try {
+        batch_ = std::make_unique<TxBatch>(qp->keys());
+        awaited_ = Ring<Awaited>(kMaxReadDepth);
+        owed_ = Ring<Owed>(kMaxReadDepth);
+    } catch (const std::bad_alloc&) {
+        return failure(Errc::no_memory);
+    }
+    qp_ = std::move(qp);
+    return {};
+}
+
+void Stream::detach() noexcept {
+    std::unique_ptr<QpEnd> gone;
+    std::unique_lock guard(lock_);
+    if (fork_generation_ == soft::fork_generation()) {
+        drain_before_detach(guard);
+        if (alive()) end(kFlushed);
+    }
+    gone = std::move(qp_);
+}
+
+// Requests posted before disconnect() still reach the peer, although the program does not wait for
+// the event: their memory is the program's again once the QP is gone.
+void Stream::drain_before_detach(std::unique_lock<std::mutex>& guard) noexcept {
+    const auto deadline = Clock::now() + kDrainTime;
+    while (state_ == State::draining && unsent() && Clock::now() < deadline) {
+        pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+        guard.unlock();
+        ::poll(&writable, 1, 10);
+        guard.lock();
+        if (state_ == State::draining) pump();
+    }
+}
+
+Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept {
+    const std::lock_guard guard(lock_);
+    if (posted != nullptr) *posted = 0;
+    if (!alive() && state_ != State::lingering && state_ != State::closed)
+        return failure(Errc::wrong_state);
+    Status status;
+    for (const WorkRequest& request : requests) {
+        status = qp_->sends.post(request);
+        if (!status) break;
+        if (posted != nullptr) ++*posted;
+    }
+    if (connected())
+        pump();
+    else if (state_ != State::draining)
+        qp_->sends.flush();
+    return status;
+}
+
+Status Stream::post_receive(const ReceiveRequest& request) noexcept {
+    const std::lock_guard guard(lock_);
+    const Status posted = qp_->post_receive(request);
+    if (!posted) return posted;
+    if (state_ == State::lingering || state_ == State::closed)
+        qp_->flush_receives();
+    else if (blocked_)
+        progress();
+    return posted;
+}
+
+void Stream::set_observer(RemoteAccessObserver* observer) noexcept {
+    const std::lock_guard guard(lock_);
+    qp_->observer = observer;
+}
+
+void Stream::fail_qp() noexcept {
+    const std::lock_guard guard(lock_);
+    if (alive())
+        end(kFlushed);
+    else
+        qp_->flush_receives();
+}
+
+// --- the reactor's calls
+
+void Stream::on_ready(std::uint32_t epoll_events) noexcept {
+    const auto self = shared_from_this();  // outlives the lock, whatever happens below
+    const std::lock_guard guard(lock_);
+    if (socket_) serve(epoll_events);
+}
+
+void Stream::serve(std::uint32_t epoll_events) noexcept {
+    switch (state_) {
+        case State::connecting: on_tcp_connected(); return;
+        case State::requesting:
+        case State::reading_request: on_start_frame_bytes(); return;
+        case State::requested:
+            // The peer gave up before the program decided: accept() will find out.
+            rewatch(socket_.get(), interest_ = 0);
+            if ((epoll_events & EPOLLERR) != 0U) close_socket();
+            return;
+        case State::accepted:
+        case State::open:
+        case State::draining:
+            if (blocked_ && (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) {
+                end_of_stream((epoll_events & EPOLLERR) != 0U);
+                return;
+            }
+            progress();
+            if (state_ == State::draining && !unsent()) finish_drain();
+            return;
+        case State::lingering: {
+            std::byte ignored[4096];
+            ssize_t count = 0;
+            do {
+                count = ::recv(socket_.get(), ignored, sizeof ignored, MSG_DONTWAIT);
+            } while (count > 0 || (count < 0 && errno == EINTR));
+            if (count == 0 || errno != EAGAIN) close_socket();
+            return;
+        }
+        case State::idle:
+        case State::closed: return;
+    }
+}
+
+void Stream::on_deadline() noexcept {
+    const auto self = shared_from_this();
+    const std::lock_guard guard(lock_);
+    switch (state_) {
+        case State::connecting:
+            fail_connecting(CmEventType::unreachable, "no answer from the host");
+            return;
+        case State::requesting:
+            fail_connecting(CmEventType::unreachable, "no answer from the program");
+            return;
+        case State::reading_request: close_socket(); return;
+        case State::draining: finish_drain(); return;
+        case State::lingering: close_socket(); return;
+        case State::accepted:
+        case State::open:
+            if (!blocked_) return;
+            progress();
+            if (blocked_ && rnr_retry_count_ < kRetryForEver)
+                terminate(wire::terminate::ddp_untagged_no_buffer, rx_header_, rx_messages_);
+            return;
+        case State::idle:
+        case State::requested:
+        case State::closed: return;
+    }
+}
+
+void Stream::receive_posted() noexcept {
+    const std::lock_guard guard(lock_);
+    if (blocked_ && qp_) progress();
+}
+
+// --- states and closing
+
+bool Stream::connected() const noexcept {
+    return state_ == State::accepted || state_ == State::open;
+}
+
+bool Stream::alive() const noexcept {
+    return connected() || state_ == State::draining;
+}
+
+void Stream::progress() noexcept {
+    if (alive()) pull();
+    if (alive()) pump();
+}
+
+void Stream::arm(Clock::duration in) noexcept {
+    set_deadline(shared_from_this(), Clock::now() + in);
+}
+
+void Stream::update_interest() noexcept {
+    if (!socket_) return;
+    std::uint32_t wanted = EPOLLRDHUP;
+    if (!blocked_) wanted |= EPOLLIN;
+    if (batch_ && !batch_->empty()) wanted |= EPOLLOUT;
+    if (wanted == interest_) return;
+    interest_ = wanted;
+    rewatch(socket_.get(), wanted);
+}
+
+void Stream::close_socket() noexcept {
+    state_ = State::closed;
+    cancel_deadline(this);
+    if (!socket_) return;
+    unwatch(socket_.get());
+    socket_.reset();
+}
+
+/// Ends our side; the socket is closed when the peer has ended its own.
+void Stream::shut() noexcept {
+    if (::shutdown(socket_.get(), SHUT_WR) != 0) return close_socket();
+    state_ = State::lingering;
+    interest_ = EPOLLIN;
+    rewatch(socket_.get(), interest_);
+    arm(kLingerTime);
+}
+
+/// The connection is over: everything outstanding completes, the program is told.
+void Stream::end(Failure first_outstanding) noexcept {
+    const bool broken = batch_ && !batch_->empty();  // the stream ends in the middle of an FPDU
+    if (batch_) batch_->clear();
+    awaited_.clear();
+    owed_.clear();
+    failing_.reset();
+    direct_.reset();
+    blocked_ = false;
+    cancel_deadline(this);
+    if (broken)
+        close_socket();
+    else
+        shut();
+    if (qp_) {
+        qp_->sends.fail(qp_->sends.oldest(), first_outstanding);
+        if (arriving_)
+            qp_->complete_receive(arriving_->receive,
+                                  {.status = WcStatus::flushed, .opcode = WcOpcode::receive}, true);
+        qp_->flush_receives();
+    }
+    arriving_.reset();
+    if (!std::exchange(disconnect_raised_, true)) raise(CmEventType::disconnected);
+}
+
+void Stream::finish_drain() noexcept {
+    end(kFlushed);
+}
+
+/// The peer's side ended. Orderly: between two messages.
+void Stream::end_of_stream(bool lost) noexcept {
+    if (lost) COMPAT_LOG_NOTICE("connection to %s lost", peer_.text().c_str());
+    end(lost ? kPeerGone : kFlushed);
+    if (state_ == State::lingering) close_socket();
+}
+
+void Stream::raise(CmEventType type, std::span<const std::byte> data) noexcept {
+    if (!port_) return;
+    CmEvent event;
+    event.type = type;
+    event.private_data.assign(data.begin(), data.end());
+    port_->raise(event);
+}
+
+void Stream::fail_connecting(CmEventType type, const char* why) noexcept {
+    COMPAT_LOG_NOTICE("connection to %s: %s", peer_.text().c_str(), why);
+    close_socket();
+    if (qp_) qp_->flush_receives();
+    raise(type);
+}
+
+}  // namespace compat::core::soft

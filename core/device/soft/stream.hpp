@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One connection of the software device to another host, or to a peer that the same-host path does
+// not serve: iWARP (MPA, DDP, RDMAP) over a TCP socket. It carries the work of one QP.
+//
+// One lock guards a connection. It is taken by the program's threads that post and by whoever runs
+// the reactor; the order is connection, then CQ or SRQ, then channel.
+//
+//   stream.cpp            states, closing, what the QP and the CM call
+//   stream_handshake.cpp  TCP connect and the MPA start-up frames
+//   stream_transmit.cpp   initiator: send queue entries become messages; Terminates of the peer
+//   stream_receive.cpp    socket bytes become segments; what arrives is placed
+//   stream_respond.cpp    responder: what reads, atomics and flushes of the peer get back
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/base/ring.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/device/device.hpp"
+#include "core/device/soft/cm.hpp"
+#include "core/device/soft/memory.hpp"
+#include "core/device/soft/qp_end.hpp"
+#include "core/device/soft/reactor.hpp"
+#include "core/device/soft/tx_batch.hpp"
+#include "core/device/soft/wire/ddp.hpp"
+#include "core/device/soft/wire/mpa.hpp"
+
+namespace compat::core::soft {
+
+/// Reads and atomics in flight that we take and have, in either direction.
+inline constexpr std::uint32_t kMaxReadDepth = 128;
+/// The RNR retry count that means without end.
+inline constexpr std::uint8_t kRetryForEver = 7;
+
+class Stream final : public Source,
+                     public ReceiveWaiter,
+                     public std::enable_shared_from_this<Stream> {
+public:
+    Stream() = default;
+
+    // --- the connection manager's calls
+    /// Where events go. For a request that came in it is set once its identifier exists.
+    void set_port(std::shared_ptr<EventPort> port) noexcept;
+    void set_peer(const SocketAddress& local, const SocketAddress& peer, int timeout_ms) noexcept;
+    /// Passive side: reads the request of a socket just accepted; raises connect_request there.
+    Status read_request(UniqueFd socket, std::shared_ptr<EventPort> listener) noexcept;
+    Status connect(UniqueFd bound, const ConnectionParameters& parameters) noexcept;
+    Status accept(const ConnectionParameters& parameters) noexcept;
+    Status reject(std::span<const std::byte> private_data) noexcept;
+    Status disconnect() noexcept;
+    /// The identifier is gone.
+    void abandon() noexcept;
+    [[nodiscard]] SocketAddress local_address() noexcept;
+    [[nodiscard]] SocketAddress peer_address() noexcept;
+
+    // --- the QP's calls
+    Status attach(std::unique_ptr<QpEnd> qp) noexcept;
+    /// The connection ends, if it has not yet; nothing of the program's memory is touched after it.
+    void detach() noexcept;
+    Status post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept;
+    Status post_receive(const ReceiveRequest& request) noexcept;
+    void set_observer(RemoteAccessObserver* observer) noexcept;
+    void fail_qp() noexcept;
+
+    void on_ready(std::uint32_t epoll_events) noexcept override;
+    void on_deadline() noexcept override;
+    void receive_posted() noexcept override;
+
+private:
+    enum class State : std::uint8_t {
+        idle,             // nothing yet, or an address only
+        connecting,       // TCP
+        requesting,       // our request is out, the reply is not here
+        reading_request,  // passive: waiting for the request
+        requested,        // passive: the program decides
+        accepted,         // passive: our reply is out, the first message is not here
+        open,
+        draining,   // disconnect() was called, requests posted before still leave
+        lingering,  // our side is shut, the peer's end of stream is awaited
+        closed,
+    };
+
+    // A request of ours on queue 1 whose response is awaited, in order.
+    struct Awaited {
+        enum class Kind : std::uint8_t { read, atomic, flush, acknowledgement };
+        Kind kind = Kind::read;
+        std::uint32_t id = 0;              // sink STag or request id
+        SendQueue::Sequence sequence = 0;  // whose it is; acknowledgement: covers all before
+        std::uint64_t expected = 0;        // bytes of a read response
+    };
+
+    // A response that we owe the peer.
+    struct Owed {
+        wire::RdmapOpcode opcode = wire::RdmapOpcode::read_response;
+        std::uint32_t id = 0;  // sink STag or request id
+        std::uint64_t sink = 0;
+        std::uint64_t value = 0;  // atomic: original; flush: status
+        std::uint32_t source_key = 0;
+        std::uint64_t source = 0;
+        std::uint32_t left = 0;  // bytes of a read still to send
+        bool started = false;
+        wire::Header request;  // for a Terminate, with the messages taken before it
+        std::uint32_t messages_before = 0;
+    };
+
+    // The rest of a large segment that the socket delivers straight into memory.
+    struct Direct {
+        wire::TaggedHeader header;
+        std::uint32_t left = 0;     // payload bytes that have not arrived
+        std::uint32_t trailer = 0;  // padding and CRC field behind them
+    };
+
+    // The Send that is arriving.
+    struct Arriving {
+        TakenReceive receive;
+        std::uint64_t capacity = 0;
+        std::uint64_t length = 0;
+    };
+
+    static constexpr std::size_t kStagingBytes = 128 * 1024;
+    static_assert(kStagingBytes > wire::kMaxFpduBytes, "a whole FPDU must fit");
+
+    // Where the builder is in the entry at build_next_.
+    enum class Part : std::uint8_t { begin, payload, immediate };
+
+    // --- states and closing (stream.cpp)
+    [[nodiscard]] bool connected() const noexcept;  // posts are taken and sent
+    [[nodiscard]] bool alive() const noexcept;      // connected, or draining
+    void progress() noexcept;
+    void close_socket() noexcept;
+    void shut() noexcept;
+    void end(Failure first_outstanding) noexcept;
+    void finish_drain() noexcept;
+    void drain_before_detach(std::unique_lock<std::mutex>& guard) noexcept;
+    void raise(CmEventType type, std::span<const std::byte> data = {}) noexcept;
+    void fail_connecting(CmEventType type, const char* why) noexcept;
+    void update_interest() noexcept;
+    void arm(Clock::duration in) noexcept;
+    void serve(std::uint32_t epoll_events) noexcept;
+
+    // --- start-up (stream_handshake.cpp)
+    Status open_connection(UniqueFd bound) noexcept;
+    void on_tcp_connected() noexcept;
+    bool send_start_frame(const wire::StartFrame& frame) noexcept;
+    void on_start_frame_bytes() noexcept;
+    void on_reply(const wire::StartFrame& frame) noexcept;
+    void on_request(const wire::StartFrame& frame) noexcept;
+    void begin_rdma(bool crc, bool own_peer) noexcept;
+    void send_ready_to_receive(const wire::StartFrame& reply) noexcept;
+    void on_first_message() noexcept;
+    [[nodiscard]] bool wants_crc() const noexcept;
+
+    // --- initiator (stream_transmit.cpp)
+    void pump() noexcept;
+    void build() noexcept;
+    bool build_entry() noexcept;
+    bool build_messages(SendEntry& entry) noexcept;
+    bool build_payload(SendEntry& entry) noexcept;
+    bool build_request(SendEntry& entry) noexcept;
+    bool build_immediate(SendEntry& entry, bool announces_send) noexcept;
+    bool build_acknowledgement() noexcept;
+    [[nodiscard]] bool may_start(SendEntry& entry) noexcept;
+    [[nodiscard]] bool wants_acknowledgement() const noexcept;
+    [[nodiscard]] bool unsent() const noexcept;
+    void fail_at(SendQueue::Sequence sequence, Failure failure) noexcept;
+    void complete_sends() noexcept;
+    Fault emit(wire::TaggedHeader header, std::span<const Payload> pieces) noexcept;
+    Fault emit(wire::UntaggedHeader header, std::span<const Payload> pieces) noexcept;
+    void count_message(bool last, std::uint32_t* msn) noexcept;
+    [[nodiscard]] SendQueue::Sequence find_offender(const wire::Terminate& message) noexcept;
+    void on_terminate(std::span<const std::byte> content) noexcept;
+    void terminate(wire::TerminateCode code, const wire::Header& offender,
+                   std::uint32_t messages_before) noexcept;
+
+    // --- receiving (stream_receive.cpp)
+    enum class Read : std::uint8_t { some, drained, ended, lost };
+    void pull() noexcept;
+    Read read_some() noexcept;
+    bool take_direct() noexcept;
+    bool take_staged() noexcept;
+    bool begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) noexcept;
+    bool take_segment(const wire::Segment& segment) noexcept;
+    bool take_tagged(const wire::TaggedHeader& header, std::span<const std::byte> payload,
+                     std::uint64_t segment_length) noexcept;
+    bool finish_tagged(const wire::TaggedHeader& header) noexcept;
+    bool take_untagged(const wire::Segment& segment) noexcept;
+    bool take_send(const wire::Segment& segment) noexcept;
+    bool place_send(std::span<const std::byte> payload) noexcept;
+    bool take_immediate(const wire::Segment& segment) noexcept;
+    bool take_request(const wire::Segment& segment) noexcept;
+    bool take_response(const wire::Segment& segment) noexcept;
+    bool take_receive(TakenReceive& receive) noexcept;
+    bool wait_for_receive() noexcept;
+    Fault pin_target(const wire::TaggedHeader& header, std::uint64_t length, Pin& pin) noexcept;
+    Fault pin_sink(std::uint64_t offset, std::uint64_t length, Pin& pin,
+                   std::uint64_t& contiguous) noexcept;
+    bool on_response(Awaited::Kind kind, std::uint32_t id) noexcept;
+    bool refuse(Fault fault, bool of_write) noexcept;
+    bool violate(wire::TerminateCode code) noexcept;
+    void end_of_stream(bool lost) noexcept;
+
+    // --- responder (stream_respond.cpp)
+    bool owe(Owed response) noexcept;
+    bool take_read_request(std::span<const std::byte> content) noexcept;
+    bool take_atomic_request(std::span<const std::byte> content) noexcept;
+    bool take_flush_request(std::span<const std::byte> content) noexcept;
+    bool build_response() noexcept;
+    bool build_read_response(Owed& response) noexcept;
+
+    std::mutex lock_;
+    State state_ = State::idle;
+    std::shared_ptr<EventPort> port_;
+    std::shared_ptr<EventPort> listener_;  // passive, until the request is handed over
+    bool disconnect_raised_ = false;
+    UniqueFd socket_;
+    std::uint32_t interest_ = 0;  // epoll events that are registered
+    SocketAddress local_;
+    SocketAddress peer_;
+    Clock::duration resolve_timeout_{};
+    const unsigned fork_generation_ = soft::fork_generation();
+
+    // what was agreed
+    std::vector<std::byte> private_data_;  // of our request, until it is sent
+    wire::StartFrame request_;             // passive: what the peer wants (without private data)
+    bool crc_ = false;
+    bool own_peer_ = false;
+    bool may_transmit_ = false;  // passive: not before the peer's first message
+    bool swallow_send_ = false;  // passive: the first message is a zero-length Send
+    std::uint32_t ord_ = kMaxReadDepth;
+    std::uint32_t ird_ = kMaxReadDepth;
+    std::uint8_t rnr_retry_count_ = 7;
+    std::size_t max_payload_ = 0;  // bytes in one segment
+
+    std::unique_ptr<QpEnd> qp_;
+
+    // transmit
+    std::unique_ptr<TxBatch> batch_;
+    Part part_ = Part::begin;
+    SendQueue::Sequence build_next_ = 0;
+    SendQueue::Sequence drain_end_ = 0;
+    SendQueue::Sequence signaled_end_ = 0;       // behind the newest that wants acknowledgement
+    SendQueue::Sequence acknowledge_asked_ = 0;  // all before are covered by a request on its way
+    std::size_t built_since_asked_ = 0;          // bytes, with a charge for each request
+    std::uint32_t acknowledgements_out_ = 0;
+    std::optional<SendQueue::Sequence> failing_;  // it failed here; earlier ones are still out
+    Failure failing_with_;
+    Ring<Awaited> awaited_;
+    Ring<Owed> owed_;
+    std::uint32_t next_request_id_ = 1;
+    std::array<std::uint32_t, wire::kQueueCount> tx_msn_;
+    std::uint32_t tx_messages_ = 0;
+
+    // receive
+    std::unique_ptr<std::byte[]> staging_;
+    std::size_t staged_begin_ = 0;
+    std::size_t staged_end_ = 0;
+    std::optional<Direct> direct_;
+    std::optional<Arriving> arriving_;
+    bool blocked_ = false;  // a message waits for a receive to be posted
+    std::optional<std::uint64_t> immediate_of_send_;
+    std::uint64_t write_length_ = 0;  // of the write message that is arriving or came last
+    bool write_ended_ = true;
+    std::uint64_t read_arrived_ = 0;  // bytes of the read response that is arriving
+    std::array<std::uint32_t, wire::kQueueCount> rx_msn_;
+    std::uint32_t rx_messages_ = 0;
+    wire::Header rx_header_;  // of the segment being taken, for a Terminate
+};
+
+}  // namespace compat::core::soft

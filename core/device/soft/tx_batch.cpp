@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/device/soft/tx_batch.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/device/soft/wire/crc32c.hpp"
+#include "core/device/soft/wire/mpa.hpp"
+
+namespace compat::core::soft {
+namespace {
+
+constexpr std::size_t kCopyLimit = 2048;  // below, a copy costs less than one more iovec
+constexpr std::size_t kMaxPieces = 8;     // of one FPDU
+constexpr std::size_t kFrameBytes =
+    wire::kFpduLengthBytes + wire::kMaxHeaderBytes + 3 + wire::kCrcBytes;
+
+}  // namespace
+
+TxBatch::TxBatch(std::shared_ptr<KeyTable> keys)
+    : keys_(std::move(keys)), stage_(new std::byte[kStageBytes]) {}
+
+bool TxBatch::has_room(std::size_t payload, std::size_t pieces) const noexcept {
+    const std::size_t copied = payload <= kCopyLimit ? payload : 0;
+    return pieces <= kMaxPieces && bytes_ < kMaxBatchBytes &&
+           staged_ + kFrameBytes + copied <= kStageBytes && chunk_count_ + 2 + pieces <= kMaxChunks;
+}
+
+// Neighbouring stretches of the stage are one chunk.
+std::byte* TxBatch::stage(std::size_t length) noexcept {
+    std::byte* start = stage_.get() + staged_;
+    Chunk* last = chunk_count_ > first_chunk_ ? &chunks_[chunk_count_ - 1] : nullptr;
+    if (last != nullptr && last->source.kind == Payload::Kind::ours &&
+        last->bytes + last->length == start)
+        last->length += length;
+    else
+        chunks_[chunk_count_++] = {start, length, {}};
+    staged_ += length;
+    bytes_ += length;
+    return start;
+}
+
+Fault TxBatch::pin(const Payload& piece, Pin& pin) const noexcept {
+    switch (piece.kind) {
+        case Payload::Kind::ours:
+            pin = Pin(nullptr, reinterpret_cast<std::byte*>(piece.address));
+            return Fault::none;
+        case Payload::Kind::local:
+            return keys_->pin_local(
+                {reinterpret_cast<void*>(piece.address), piece.length, piece.key}, false, pin);
+        case Payload::Kind::remote:
+            return keys_->pin_remote(piece.key, piece.address, piece.length, Access::remote_read,
+                                     pin);
+    }
+    return Fault::unknown_key;
+}
+
+Fault TxBatch::add_fpdu(std::span<const std::byte> header, std::span<const Payload> pieces,
+                        bool with_crc) noexcept {
+    std::array<Pin, kMaxPieces> pins;
+    std::size_t payload = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        if (const Fault fault = pin(pieces[i], pins[i]); fault != Fault::none) return fault;
+        payload += pieces[i].length;
+    }
+    const std::size_t ulpdu = header.size() + payload;
+    const std::size_t padding = wire::fpdu_padding(ulpdu);
+    const bool copy = payload <= kCopyLimit;
+
+    std::byte* out = stage(wire::kFpduLengthBytes + header.size() + (copy ? payload : 0));
+    const std::byte* start = out;
+    wire::encode_fpdu_length(static_cast<std::uint16_t>(ulpdu),
+                             std::span<std::byte, 2>(out, wire::kFpduLengthBytes));
+    out += wire::kFpduLengthBytes;
+    std::memcpy(out, header.data(), header.size());
+    out += header.size();
+    for (std::size_t i = 0; copy && i < pieces.size(); ++i) {
+        if (pieces[i].length == 0) continue;
+        std::memcpy(out, pins[i].address(), pieces[i].length);
+        out += pieces[i].length;
+    }
+    std::uint32_t crc = 0;
+    if (with_crc) crc = wire::crc32c({start, static_cast<std::size_t>(out - start)});
+    for (std::size_t i = 0; !copy && i < pieces.size(); ++i) {
+        if (pieces[i].length == 0) continue;
+        if (with_crc) crc = wire::crc32c({pins[i].address(), pieces[i].length}, crc);
+        chunks_[chunk_count_++] = {pins[i].address(), pieces[i].length, pieces[i]};
+        bytes_ += pieces[i].length;
+    }
+    std::byte* trailer = stage(padding + wire::kCrcBytes);
+    std::memset(trailer, 0, padding);
+    if (with_crc) crc = wire::crc32c({trailer, padding}, crc);
+    wire::encode_crc(crc, std::span<std::byte, 4>(trailer + padding, wire::kCrcBytes));
+    return Fault::none;
+}
+
+void TxBatch::add_raw(std::span<const std::byte> bytes) noexcept {
+    std::memcpy(stage(bytes.size()), bytes.data(), bytes.size());
+}
+
+TxBatch::Sent TxBatch::send(int socket) noexcept {
+    if (empty()) return Sent::nothing_left;
+    std::array<iovec, kMaxChunks> iov;
+    std::array<Pin, kMaxChunks> pins;
+    std::size_t count = 0;
+    for (std::size_t i = first_chunk_; i < chunk_count_; ++i, ++count) {
+        const Chunk& chunk = chunks_[i];
+        if (chunk.source.kind != Payload::Kind::ours &&
+            pin(chunk.source, pins[count]) != Fault::none)
+            return Sent::region_gone;
+        const std::size_t gone = i == first_chunk_ ? first_offset_ : 0;
+        iov[count] = {const_cast<std::byte*>(chunk.bytes) + gone, chunk.length - gone};
+    }
+    msghdr message{};
+    message.msg_iov = iov.data();
+    message.msg_iovlen = count;
+    ssize_t sent = 0;
+    do {
+        sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) return errno == EAGAIN || errno == ENOBUFS ? Sent::partly : Sent::lost;
+
+    first_offset_ += static_cast<std::size_t>(sent);
+    while (first_chunk_ < chunk_count_ && first_offset_ >= chunks_[first_chunk_].length)
+        first_offset_ -= chunks_[first_chunk_++].length;
+    if (first_chunk_ < chunk_count_) return Sent::partly;
+    clear();
+    return Sent::all;
+}
+
+void TxBatch::clear() noexcept {
+    staged_ = bytes_ = chunk_count_ = first_chunk_ = first_offset_ = 0;
+}
+
+}  // namespace compat::core::soft
