@@ -9,24 +9,27 @@
 
 namespace compat::core {
 
-Status Counter::attach(TrackedCq& queue) noexcept try {
+Result<bool> Counter::attach(TrackedCq& queue) noexcept try {
     const std::lock_guard lock(lock_);
     const auto is_queue = [&queue](const Source& source) { return source.queue == &queue; };
     const auto found = std::find_if(sources_.begin(), sources_.end(), is_queue);
-    if (found != sources_.end())
-        ++found->uses;
-    else
+    const bool first = found == sources_.end();
+    if (first)
         sources_.push_back({&queue, 1});
-    return {};
+    else
+        ++found->uses;
+    return first;
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
 }
 
-void Counter::detach(TrackedCq& queue) noexcept {
+bool Counter::detach(TrackedCq& queue) noexcept {
     const std::lock_guard lock(lock_);
     const auto is_queue = [&queue](const Source& source) { return source.queue == &queue; };
     const auto found = std::find_if(sources_.begin(), sources_.end(), is_queue);
-    if (found != sources_.end() && --found->uses == 0) sources_.erase(found);
+    if (found == sources_.end() || --found->uses != 0) return false;
+    sources_.erase(found);
+    return true;
 }
 
 void Counter::progress() noexcept {
@@ -34,15 +37,9 @@ void Counter::progress() noexcept {
     for (const Source& source : sources_) source.queue->progress();
 }
 
-Status Counter::arm(std::vector<int>& fds) noexcept try {
+void Counter::arm() noexcept {
     const std::lock_guard lock(lock_);
-    for (const Source& source : sources_) {
-        source.queue->arm();
-        fds.push_back(source.queue->channel_fd());
-    }
-    return {};
-} catch (const std::bad_alloc&) {
-    return failure(Errc::no_memory);
+    for (const Source& source : sources_) source.queue->arm();
 }
 
 void RemoteCounters::remote_access(Opcode opcode, std::uint64_t bytes) noexcept {

@@ -45,15 +45,14 @@ public:
         wake_waiters();
     }
 
-    /// What has to be polled for this counter to move; a queue attached n times leaves after n
-    /// detachments. Errors: no_memory.
-    Status attach(TrackedCq& queue) noexcept;
-    void detach(TrackedCq& queue) noexcept;
+    /// What has to be polled for this counter to move; true when it was not attached yet. A queue
+    /// attached n times leaves after n detachments. Errors: no_memory.
+    Result<bool> attach(TrackedCq& queue) noexcept;
+    bool detach(TrackedCq& queue) noexcept;  ///< true when it has left
     /// Polls the attached queues.
     void progress() noexcept;
-    /// Arms the attached queues and appends their descriptors: to be slept on, after another look
-    /// at the values. Errors: no_memory.
-    Status arm(std::vector<int>& fds) noexcept;
+    /// Arms the attached queues: their channels may be slept on, after another look at the values.
+    void arm() noexcept;
 
     /// Between the two calls every change wakes the waker. Whoever waits looks at the values after
     /// begin_wait() and before it sleeps.

@@ -97,7 +97,8 @@ WorkRequest Splitter::next_transfer(const Operation& operation,
 }
 
 void Splitter::after_transfer(const Operation& operation) noexcept {
-    const bool commits = operation.flags.has(OpFlag::commit) && operation.length != 0;
+    const bool commits = operation.flags.has(OpFlag::commit) && operation.length != 0 &&
+                         kind_of(operation.opcode) == OpKind::write;
     phase_ = commits ? Phase::flush : Phase::finished;
     remote_at_ = 0;
     while (commits && operation.remote[remote_at_].length == 0) ++remote_at_;

@@ -24,7 +24,10 @@ Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
     const int flags = fcntl((*channel)->fd(), F_GETFL);
     if (flags < 0 || fcntl((*channel)->fd(), F_SETFL, flags | O_NONBLOCK) != 0)
         return failure(Errc::device, errno);
-    const std::uint32_t depth = std::clamp(attr.size, 1U, device.limits().max_cqe);
+    // The device makes room for what each of its QPs can have outstanding.
+    constexpr std::uint32_t kHiddenDepth = 64;
+    const std::uint32_t wanted = attr.keeps_entries ? attr.size : kHiddenDepth;
+    const std::uint32_t depth = std::clamp(wanted, 1U, device.limits().max_cqe);
     auto queue = device.create_cq(depth, channel->get());
     if (!queue) return failure(queue.error());
     std::unique_ptr<TrackedCq> cq(new (std::nothrow)
@@ -58,6 +61,11 @@ long TrackedCq::progress_locked() noexcept {
 void TrackedCq::progress() noexcept {
     const std::lock_guard guard(lock_);
     progress_locked();
+}
+
+bool TrackedCq::has_entries() noexcept {
+    const std::lock_guard guard(lock_);
+    return !ring_.empty();
 }
 
 void TrackedCq::run_work() noexcept {

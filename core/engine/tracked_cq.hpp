@@ -47,6 +47,7 @@ public:
     /// Takes the error at the head; false when there is none.
     bool read_error(Completion& out) noexcept;
     void progress() noexcept;
+    [[nodiscard]] bool has_entries() noexcept;
 
     /// Polls until the device has nothing more, having asked for an event of what comes next. True
     /// when no entry waits to be read: then the caller may sleep until channel_fd() is readable or

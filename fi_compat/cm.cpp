@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fi_compat/cm.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fi_compat/boundary.hpp"
+
+namespace compat::fi {
+namespace {
+
+class CmSource final : public EventSource {
+public:
+    explicit CmSource(std::unique_ptr<core::CmChannel> channel) : channel_(std::move(channel)) {}
+
+    [[nodiscard]] int fd() const noexcept override { return channel_->fd(); }
+    [[nodiscard]] core::CmChannel& channel() noexcept { return *channel_; }
+
+    void drain(EventQueue&) override {
+        while (auto event = channel_->get_event())
+            static_cast<CmHandler*>(event->id->context())->on_event(*event);
+    }
+
+private:
+    std::unique_ptr<core::CmChannel> channel_;
+};
+
+core::SocketAddress address_of(const void* address, std::size_t length) noexcept {
+    const auto parsed = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
+    return parsed ? *parsed : core::SocketAddress();
+}
+
+}  // namespace
+
+core::Result<core::CmChannel*> cm_channel(EventQueue& eq, core::Device& device) {
+    if (EventSource* known = eq.find_source(&device))
+        return &static_cast<CmSource*>(known)->channel();
+    auto channel = device.create_cm_channel();
+    if (!channel) return core::failure(channel.error());
+    const int flags = fcntl((*channel)->fd(), F_GETFL);
+    if (flags < 0 || fcntl((*channel)->fd(), F_SETFL, flags | O_NONBLOCK) != 0)
+        return core::failure(core::Errc::device, errno);
+    auto source = std::make_unique<CmSource>(std::move(*channel));
+    core::CmChannel* const made = &source->channel();
+    const core::Status added = eq.add_source(&device, std::move(source));
+    if (!added) return core::failure(added.error());
+    return made;
+}
+
+core::Result<std::unique_ptr<core::CmId>> make_cm_id(core::Device& device, core::CmChannel* channel,
+                                                     CmHandler& handler) {
+    auto id = device.create_cm_id(channel);
+    if (id) (*id)->set_context(&handler);
+    return id;
+}
+
+core::SocketAddress source_of(const fi_info& info) noexcept {
+    return address_of(info.src_addr, info.src_addrlen);
+}
+
+core::SocketAddress destination_of(const fi_info& info) noexcept {
+    return address_of(info.dest_addr, info.dest_addrlen);
+}
+
+core::Result<core::SocketAddress> to_address(const void* address) noexcept {
+    const auto* generic = static_cast<const sockaddr*>(address);
+    if (generic == nullptr) return core::failure(core::Errc::invalid_argument);
+    const std::size_t length =
+        generic->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    return core::SocketAddress::from(generic, length);
+}
+
+int copy_address(const core::SocketAddress& address, void* out, std::size_t* length) noexcept {
+    if (length == nullptr || (out == nullptr && *length != 0)) return -FI_EINVAL;
+    const std::size_t needed = address.length();
+    const std::size_t copied = std::min(needed, *length);
+    if (copied != 0) std::memcpy(out, address.get(), copied);
+    *length = needed;
+    return copied == needed ? 0 : -FI_ETOOSMALL;
+}
+
+std::size_t cm_data_size(const core::Limits& limits) noexcept {
+    return std::min({limits.max_connect_data, limits.max_accept_data, limits.max_reject_data});
+}
+
+}  // namespace compat::fi

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fi_compat/cq.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "fi_compat/boundary.hpp"
+#include "fi_compat/flag_map.hpp"
+#include "fi_compat/unsupported.hpp"
+
+namespace compat::fi {
+namespace {
+
+constexpr std::uint32_t kDefaultSize = 1024;
+constexpr std::uint32_t kMaxSize = 1U << 20;
+constexpr std::uint32_t kUnknownKeyFault = 1;  // vendor_error of the software device
+
+ssize_t cq_read(fid_cq* cq, void* buffer, std::size_t count) {
+    return Cq::of(cq).read(buffer, count, nullptr);
+}
+
+ssize_t cq_readfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* sources) {
+    return Cq::of(cq).read(buffer, count, sources);
+}
+
+ssize_t cq_readerr(fid_cq* cq, fi_cq_err_entry* entry, std::uint64_t) {
+    return c_boundary([&] { return Cq::of(cq).read_error(entry); });
+}
+
+// The condition is a hint for when to wake up; waking with the first entry is always right.
+ssize_t cq_sread(fid_cq* cq, void* buffer, std::size_t count, const void*, int timeout_ms) {
+    return c_boundary([&] { return Cq::of(cq).sread(buffer, count, nullptr, timeout_ms); });
+}
+
+ssize_t cq_sreadfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* sources, const void*,
+                     int timeout_ms) {
+    return c_boundary([&] { return Cq::of(cq).sread(buffer, count, sources, timeout_ms); });
+}
+
+int cq_signal(fid_cq* cq) {
+    return c_boundary([&] { return Cq::of(cq).signal(); });
+}
+
+const char* cq_strerror(fid_cq*, int prov_errno, const void*, char* buffer, std::size_t length) {
+    const char* text = prov_errno_text(prov_errno);
+    if (buffer != nullptr && length > 0) std::snprintf(buffer, length, "%s", text);
+    return text;
+}
+
+int cq_control(struct ::fid* face, int command, void* argument) {
+    return c_boundary([&] { return Cq::of(face).control(command, argument); });
+}
+
+constinit fi_ops kCqFiOps = {
+    .size = sizeof(fi_ops),
+    .close = close_object<Cq>,
+    .bind = kUnsupported,
+    .control = cq_control,
+    .ops_open = kUnsupported,
+    .tostr = kUnsupported,
+    .ops_set = kUnsupported,
+};
+
+constinit fi_ops_cq kCqOps = {
+    .size = sizeof(fi_ops_cq),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+void write_entry(const core::Completion& completion, fi_cq_entry& out) {
+    out.op_context = completion.context;
+}
+void write_entry(const core::Completion& completion, fi_cq_msg_entry& out) {
+    out = {completion.context, entry_flags(completion), completion.length};
+}
+void write_entry(const core::Completion& completion, fi_cq_data_entry& out) {
+    out = {completion.context, entry_flags(completion), completion.length, completion.buffer,
+           completion.imm};
+}
+void write_entry(const core::Completion& completion, fi_cq_tagged_entry& out) {
+    out = {completion.context, entry_flags(completion), completion.length,
+           completion.buffer,  completion.imm,          0};
+}
+
+/// fi_cq_err_entry has no symbol version: only what the program's release had is written.
+std::size_t err_entry_length(const Fabric& fabric) {
+    if (!fabric.api_at_least(1, 5)) return offsetof(fi_cq_err_entry, err_data_size);
+    if (!fabric.api_at_least(1, 20)) return offsetof(fi_cq_err_entry, src_addr);
+    return sizeof(fi_cq_err_entry);
+}
+
+bool is_receive_side(const core::Completion& completion) {
+    return completion.kind == core::CompletionKind::receive ||
+           completion.kind == core::CompletionKind::remote_write;
+}
+
+}  // namespace
+
+Cq::Cq(Domain& domain, std::unique_ptr<core::TrackedCq> queue, std::unique_ptr<WaitObject> wait,
+       fi_cq_format format, void* user_context)
+    : Object(FI_CLASS_CQ, user_context, kCqFiOps),
+      domain_(domain),
+      wait_(std::move(wait)),
+      waker_(*wait_),
+      queue_(std::move(queue)),
+      format_(format) {
+    ops = &kCqOps;
+    queue_->set_waker(&waker_);
+}
+
+core::Result<Cq*> Cq::open(Domain& domain, const fi_cq_attr& attr, void* user_context) {
+    const bool known = attr.format <= FI_CQ_FORMAT_TAGGED && attr.wait_cond <= FI_CQ_COND_THRESHOLD;
+    if (!known || !only_bits(attr.flags, kCqFlags) || attr.size > kMaxSize)
+        return core::failure(core::Errc::invalid_argument);
+    auto wait = WaitObject::open(attr.wait_obj);
+    if (!wait) return core::failure(wait.error());
+    const auto size = attr.size == 0 ? kDefaultSize : static_cast<std::uint32_t>(attr.size);
+    auto queue = core::TrackedCq::create(domain.device(), {.size = size});
+    if (!queue) return core::failure(queue.error());
+    const core::Status watched = (*wait)->add_source((*queue)->channel_fd());
+    if (!watched) return core::failure(watched.error());
+    std::unique_ptr<Cq> cq(
+        new Cq(domain, std::move(*queue), std::move(*wait), attr.format, user_context));
+    if (attr.wait_obj == FI_WAIT_SET) {
+        const core::Status joined = cq->join_wait_set(attr.wait_set);
+        if (!joined) return core::failure(joined.error());
+    }
+    return cq.release();
+}
+
+core::Status Cq::join_wait_set(fid_wait* face) {
+    if (face == nullptr) return core::failure(core::Errc::invalid_argument);
+    WaitSet& set = WaitSet::of(face);
+    if (&set.fabric() != &domain_->fabric()) return core::failure(core::Errc::invalid_argument);
+    core::Status added = set.add(base(), wait_->fd());
+    if (added) wait_set_ = Ref<WaitSet>(set);
+    return added;
+}
+
+Cq::~Cq() {
+    if (wait_set_) wait_set_->remove(base(), wait_->fd());
+    wait_->remove_source(queue_->channel_fd());
+}
+
+template <class Entry>
+long Cq::read_as(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
+    auto* out = static_cast<Entry*>(buffer);
+    const auto write = [&out, &sources](const core::Completion& completion) {
+        write_entry(completion, *out++);
+        if (sources != nullptr) *sources++ = FI_ADDR_NOTAVAIL;
+    };
+    return queue_->read(count, write);
+}
+
+ssize_t Cq::read(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
+    long result = 0;
+    switch (format_) {
+        case FI_CQ_FORMAT_MSG: result = read_as<fi_cq_msg_entry>(buffer, count, sources); break;
+        case FI_CQ_FORMAT_DATA: result = read_as<fi_cq_data_entry>(buffer, count, sources); break;
+        case FI_CQ_FORMAT_TAGGED:
+            result = read_as<fi_cq_tagged_entry>(buffer, count, sources);
+            break;
+        default: result = read_as<fi_cq_entry>(buffer, count, sources); break;
+    }
+    if (result > 0) return result;
+    if (result == core::TrackedCq::kErrorFirst) return -FI_EAVAIL;
+    return result == core::TrackedCq::kDeviceFailed ? -FI_EIO : -FI_EAGAIN;
+}
+
+int Cq::try_wait() noexcept {
+    if (!wait_->can_block()) return -FI_ENOSYS;
+    wait_->reset();
+    return queue_->arm() ? 0 : -FI_EAGAIN;
+}
+
+ssize_t Cq::sread(void* buffer, std::size_t count, fi_addr_t* sources, int timeout_ms) noexcept {
+    if (!wait_->can_block()) return -FI_ENOSYS;
+    const Deadline deadline(timeout_ms);
+    sleepers_.fetch_add(1);
+    ssize_t result = 0;
+    for (;;) {
+        result = read(buffer, count, sources);
+        if (result != -FI_EAGAIN) break;
+        if (signaled_.exchange(false) || deadline.passed()) break;
+        if (try_wait() == -FI_EAGAIN) continue;
+        if (signaled_.load()) continue;
+        const core::Status slept = wait_->sleep(deadline.remaining_ms());
+        if (!slept) {
+            result = to_fi(slept.error());
+            break;
+        }
+    }
+    // This thread may have taken the event that announced what the others sleep for.
+    if (sleepers_.fetch_sub(1) > 1) wait_->signal();
+    return result;
+}
+
+ssize_t Cq::read_error(fi_cq_err_entry* entry) noexcept {
+    if (entry == nullptr) return -FI_EINVAL;
+    core::Completion completion;
+    if (!queue_->read_error(completion)) return -FI_EAGAIN;
+    fi_cq_err_entry out{};
+    out.op_context = completion.context;
+    out.flags = entry_flags(completion);
+    out.len = completion.length;
+    out.buf = completion.buffer;
+    out.data = completion.imm;
+    out.err = wc_fi_errno(completion.status, is_receive_side(completion));
+    out.prov_errno = wc_prov_errno(completion.status);
+    out.src_addr = FI_ADDR_NOTAVAIL;
+    const bool unknown_key = domain_->tells_faults() &&
+                             completion.status == core::WcStatus::remote_access_error &&
+                             completion.vendor_error == kUnknownKeyFault;
+    if (unknown_key) out.err = FI_ENOKEY;
+    // There is no err_data; a buffer that the caller brought for it stays the caller's.
+    if (domain_->fabric().api_at_least(1, 5) && entry->err_data_size != 0)
+        out.err_data = entry->err_data;
+    std::memcpy(entry, &out, err_entry_length(domain_->fabric()));
+    return 1;
+}
+
+int Cq::signal() noexcept {
+    if (!wait_->can_block()) return -FI_ENOSYS;
+    signaled_.store(true);
+    wait_->signal();
+    return 0;
+}
+
+int Cq::control(int command, void* argument) noexcept {
+    return command == kControlTryWait ? try_wait() : wait_->control(command, argument);
+}
+
+bool Cq::poll() noexcept {
+    queue_->progress();
+    return queue_->has_entries();
+}
+
+int open_cq(Domain& domain, const fi_cq_attr& attr, fid_cq** cq, void* context) {
+    const auto opened = Cq::open(domain, attr, context);
+    if (!opened) return to_fi(opened.error());
+    *cq = (*opened)->face();
+    return 0;
+}
+
+}  // namespace compat::fi

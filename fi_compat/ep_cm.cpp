@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The connection of an endpoint: fi_cm(3).
+#include <algorithm>
+
+#include "fi_compat/boundary.hpp"
+#include "fi_compat/endpoint.hpp"
+#include "fi_compat/unsupported.hpp"
+
+namespace compat::fi {
+namespace {
+
+constexpr int kResolveTimeoutMs = 2000;
+
+int cm_setname(struct ::fid* face, void* address, std::size_t length) {
+    return c_boundary([&] { return EpFace::of(face).endpoint().set_name(address, length); });
+}
+int cm_getname(struct ::fid* face, void* address, std::size_t* length) {
+    return c_boundary([&] { return EpFace::of(face).endpoint().get_name(address, length); });
+}
+int cm_getpeer(fid_ep* face, void* address, std::size_t* length) {
+    return c_boundary([&] { return EpFace::of(face).endpoint().get_peer(address, length); });
+}
+int cm_connect(fid_ep* face, const void* address, const void* data, std::size_t length) {
+    return c_boundary([&] { return EpFace::of(face).endpoint().connect(address, data, length); });
+}
+int cm_accept(fid_ep* face, const void* data, std::size_t length) {
+    return c_boundary([&] { return EpFace::of(face).endpoint().accept(data, length); });
+}
+int cm_shutdown(fid_ep* face, std::uint64_t flags) {
+    return c_boundary([&] { return EpFace::of(face).endpoint().shutdown(flags); });
+}
+
+/// Connection data: 0, or why it cannot go.
+int check_data(const void* data, std::size_t length, const core::Limits& limits) {
+    return length > cm_data_size(limits) || (data == nullptr && length != 0) ? -FI_EINVAL : 0;
+}
+
+}  // namespace
+
+constinit fi_ops_cm kEpCmOps = {
+    .size = sizeof(fi_ops_cm),
+    .setname = cm_setname,
+    .getname = cm_getname,
+    .getpeer = cm_getpeer,
+    .connect = cm_connect,
+    .listen = kUnsupported,
+    .accept = cm_accept,
+    .reject = kUnsupported,
+    .shutdown = cm_shutdown,
+    .join = kUnsupported,
+};
+
+int Endpoint::set_name(const void* address, std::size_t length) {
+    const auto parsed = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
+    if (!parsed) return to_fi(parsed.error());
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::idle || id_) return -FI_EOPBADSTATE;
+    source_ = *parsed;
+    return 0;
+}
+
+core::SocketAddress Endpoint::local_address() const {
+    if (id_) {
+        const core::SocketAddress bound = id_->local_address();
+        if (!bound.empty()) return bound;
+    }
+    return source_;
+}
+
+int Endpoint::get_name(void* address, std::size_t* length) {
+    const std::lock_guard lock(mutex_);
+    const core::SocketAddress local = local_address();
+    return local.empty() ? -FI_EOPBADSTATE : copy_address(local, address, length);
+}
+
+int Endpoint::get_peer(void* address, std::size_t* length) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::connected) return -FI_ENOTCONN;
+    return copy_address(id_->peer_address(), address, length);
+}
+
+core::Status Endpoint::create_qp() {
+    const core::Limits& device = domain_->limits();
+    core::TrackedQpAttr attr{
+        .send_cq = transmit_queue_,
+        .receive_cq = receive_queue_,
+        .transmit = transmit_.get(),
+        .receive = srx_ ? &srx_->queue() : receive_.get(),
+        .receive_is_shared = static_cast<bool>(srx_),
+        .qp = {.pd = &domain_->pd(),
+               .srq = srx_ ? &srx_->device_queue() : nullptr,
+               .send_depth = transmit_->depth(),
+               .receive_depth = static_cast<std::uint32_t>(limits_.rx_size),
+               .max_send_sge = std::min<std::uint32_t>(device.max_sge, core::kMaxSegments),
+               .max_receive_sge = static_cast<std::uint32_t>(limits_.rx_iov),
+               .max_inline = transmit_->max_inline(),
+               .imm_without_receive = device.imm_without_receive && !consumes_receives_},
+        .port = {.counter = counter(Counted::receive),
+                 .write_flags = kRemoteWriteEntry,
+                 .peer = FI_ADDR_NOTAVAIL},
+    };
+    auto qp = core::TrackedQp::create(*id_, attr);
+    if (!qp) return core::failure(qp.error());
+    qp_ = std::move(*qp);
+    if (remote_counters_.empty()) return {};
+    return qp_->queue_pair().set_observer(&remote_counters_);
+}
+
+/// An identifier whose events the endpoint's own queue drains.
+core::Status Endpoint::prepare_id(core::CmChannel& channel) {
+    if (!id_) {
+        auto id = make_cm_id(domain_->device(), &channel, events_);
+        if (!id) return core::failure(id.error());
+        id_ = std::move(*id);
+    } else if (core::Status moved = id_->migrate(channel); !moved) {
+        return moved;
+    }
+    drained_by_ = Ref<EventQueue>(*eq_);
+    return {};
+}
+
+core::Status Endpoint::start_connecting(core::CmChannel& channel, const core::SocketAddress& peer,
+                                        std::span<const std::byte> data) {
+    const bool inherited = id_ != nullptr;  // it is bound already
+    if (core::Status prepared = prepare_id(channel); !prepared) return prepared;
+    const core::SocketAddress local = inherited ? core::SocketAddress() : source_;
+    if (core::Status resolved = id_->resolve(local, peer, kResolveTimeoutMs); !resolved)
+        return resolved;
+    if (core::Status created = create_qp(); !created) return created;
+    return id_->connect({.private_data = data});
+}
+
+/// The peer cannot be reached: an event, as for every other way in which it does not answer.
+int Endpoint::fail_connecting(const core::Error& error) {
+    state_ = State::shut_down;
+    if (error.code != core::Errc::unreachable) return to_fi(error);
+    eq_->push_error(face_.base(), face_.base()->context, FI_EHOSTUNREACH, FI_EHOSTUNREACH, {});
+    return 0;
+}
+
+int Endpoint::connect(const void* address, const void* data, std::size_t length) {
+    if (const int bad = check_data(data, length, domain_->limits()); bad != 0) return bad;
+    core::SocketAddress peer = destination_;
+    if (address != nullptr) {
+        const auto parsed = to_address(address);
+        if (!parsed) return to_fi(parsed.error());
+        peer = *parsed;
+    }
+    if (peer.empty()) return -FI_EINVAL;
+    if (!eq_) return -FI_ENOEQ;
+    const auto channel =
+        cm_channel(*eq_, domain_->device());  // before our lock: see hold_sources()
+    if (!channel) return to_fi(channel.error());
+
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::idle)
+        if (const int enabled = enable(); enabled != 0) return enabled;
+    if (state_ != State::enabled || accepts_) return -FI_EOPBADSTATE;
+    state_ = State::connecting;
+    const core::Status started = start_connecting(**channel, peer, to_bytes(data, length));
+    return started ? 0 : fail_connecting(started.error());
+}
+
+int Endpoint::accept(const void* data, std::size_t length) {
+    if (const int bad = check_data(data, length, domain_->limits()); bad != 0) return bad;
+    if (!accepts_) return -FI_EOPBADSTATE;
+    if (!eq_) return -FI_ENOEQ;
+    const auto channel = cm_channel(*eq_, domain_->device());
+    if (!channel) return to_fi(channel.error());
+    // Nobody may be at an event of the identifier while it moves to another queue.
+    EventQueue& before = *drained_by_;
+    const auto held = before.hold_sources();
+
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::idle)
+        if (const int enabled = enable(); enabled != 0) return enabled;
+    if (state_ != State::enabled) return -FI_EOPBADSTATE;
+    state_ = State::connecting;
+    core::Status accepted = prepare_id(**channel);
+    if (accepted) accepted = create_qp();
+    if (accepted) accepted = id_->accept({.private_data = to_bytes(data, length)});
+    if (!accepted) state_ = State::shut_down;
+    return to_return(accepted);
+}
+
+int Endpoint::shutdown(std::uint64_t flags) {
+    if (flags != 0) return -FI_EBADFLAGS;
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::connected) return -FI_ENOTCONN;
+    state_ = State::shut_down;
+    return to_return(id_->disconnect());
+}
+
+void Endpoint::on_failure(int err, std::span<const std::byte> data) {
+    state_ = State::shut_down;
+    eq_->push_error(face_.base(), face_.base()->context, err, err, data);
+}
+
+void Endpoint::on_disconnect() {
+    switch (state_) {
+        case State::connected:
+            state_ = State::shut_down;
+            eq_->push_cm(FI_SHUTDOWN, face_.base(), nullptr, {});
+            break;
+        case State::connecting: on_failure(FI_ECONNRESET, {}); break;
+        case State::idle:
+        case State::enabled:
+        case State::shut_down: break;  // the program knows, or will learn when it accepts
+    }
+}
+
+void Endpoint::on_event(core::CmEvent& event) {
+    const std::lock_guard lock(mutex_);
+    switch (event.type) {
+        case core::CmEventType::established:
+            state_ = State::connected;
+            eq_->push_cm(FI_CONNECTED, face_.base(), nullptr,
+                         accepts_ ? std::span<const std::byte>() : event.private_data);
+            break;
+        case core::CmEventType::rejected: on_failure(FI_ECONNREFUSED, event.private_data); break;
+        case core::CmEventType::unreachable: on_failure(FI_ETIMEDOUT, {}); break;
+        case core::CmEventType::connect_error: on_failure(FI_ECONNRESET, {}); break;
+        case core::CmEventType::disconnected: on_disconnect(); break;
+        case core::CmEventType::device_removed: on_failure(FI_ENODEV, {}); break;
+        case core::CmEventType::connect_request:
+        case core::CmEventType::count_: break;
+    }
+}
+
+}  // namespace compat::fi

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fi_rma(3): the nine calls, and how each becomes one operation of the engine.
+#include <limits>
+
+#include "fi_compat/boundary.hpp"
+#include "fi_compat/endpoint.hpp"
+#include "fi_compat/transfer.hpp"
+
+namespace compat::fi {
+namespace {
+
+constexpr std::uint64_t kMaxKey = std::numeric_limits<std::uint32_t>::max();
+
+/// Where the bytes go or come from, as calls without a list name it.
+struct Target {
+    std::uint64_t address;
+    std::uint64_t key;
+};
+
+std::uint64_t entry_of(core::Opcode opcode) {
+    return opcode == core::Opcode::read ? kReadEntry : kWriteEntry;
+}
+
+/// 0, or why an operation of so many bytes cannot be.
+int check(const Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags,
+          std::uint64_t length) noexcept {
+    const bool reads = opcode == core::Opcode::read;
+    if (reads ? !endpoint.caps().read : !endpoint.caps().write) return -FI_EOPNOTSUPP;
+    if (length > endpoint.limits().max_rma) return -FI_EMSGSIZE;
+    if (flags.has(core::OpFlag::inject) && length > endpoint.limits().inject_rma)
+        return -FI_EMSGSIZE;
+    return 0;
+}
+
+/// 0, or -FI_EKEYREJECTED: no region of this provider has such a key. Without bytes it is not
+/// looked at.
+int check_key(std::uint64_t key, std::uint64_t length) noexcept {
+    return key > kMaxKey && length != 0 ? -FI_EKEYREJECTED : 0;
+}
+
+core::OpFlags plain(const EpFace& face) {
+    return face.endpoint().with_entry(face.plain());
+}
+/// Defaults about source buffers and targets say nothing about a read.
+core::OpFlags reading(const EpFace& face) {
+    const core::OpFlags flags = plain(face);
+    return flags.has(core::OpFlag::entry) ? core::OpFlags(core::OpFlag::entry) : core::OpFlags();
+}
+
+/// Calls with one buffer.
+ssize_t transfer(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, const void* buffer,
+                 std::size_t length, void* desc, Target target, std::uint64_t data,
+                 void* context) noexcept {
+    int bad = check(endpoint, opcode, flags, length);
+    if (bad == 0) bad = check_key(target.key, length);
+    const bool needs_desc = endpoint.desc_required() && !flags.has(core::OpFlag::inject);
+    if (bad == 0 && needs_desc && desc == nullptr && length != 0) bad = -FI_EINVAL;
+    if (bad != 0) [[unlikely]]
+        return endpoint.refuse(bad);
+    const core::LocalBuffer local{const_cast<void*>(buffer), length, lkey_of(desc, buffer)};
+    const core::RemoteRange remote{target.address, length, static_cast<std::uint32_t>(target.key)};
+    return endpoint.post({.opcode = opcode,
+                          .flags = flags,
+                          .local = {&local, length != 0 ? 1U : 0U},
+                          .remote = {&remote, 1},
+                          .length = length,
+                          .imm = data & endpoint.data_mask(),
+                          .context = context,
+                          .entry_flags = entry_of(opcode)});
+}
+
+/// Calls with a list of local buffers and one target.
+ssize_t transfer_list(EpFace& face, core::Opcode opcode, const iovec* iov, void** descs,
+                      std::size_t count, Target target, void* context) noexcept {
+    Endpoint& endpoint = face.endpoint();
+    const core::OpFlags flags = opcode == core::Opcode::read ? reading(face) : plain(face);
+    if (count > endpoint.limits().tx_iov) return endpoint.refuse(-FI_EINVAL);
+    LocalList local;
+    const bool needs_desc = endpoint.desc_required() && !flags.has(core::OpFlag::inject);
+    int bad = local.add(iov, descs, count, needs_desc);
+    if (bad == 0) bad = check(endpoint, opcode, flags, local.length());
+    if (bad == 0) bad = check_key(target.key, local.length());
+    if (bad != 0) return endpoint.refuse(bad);
+    const core::RemoteRange remote{target.address, local.length(),
+                                   static_cast<std::uint32_t>(target.key)};
+    return endpoint.post({.opcode = opcode,
+                          .flags = flags,
+                          .local = local.buffers(),
+                          .remote = {&remote, 1},
+                          .length = local.length(),
+                          .context = context,
+                          .entry_flags = entry_of(opcode)});
+}
+
+/// The remote ranges of a message call, checked against the bytes that are to move.
+class RemoteList {
+public:
+    int add(const fi_rma_iov* iov, std::size_t count, std::uint64_t length) noexcept {
+        std::uint64_t total = 0;
+        for (std::size_t at = 0; at < count; ++at) {
+            if (const int bad = check_key(iov[at].key, iov[at].len); bad != 0) return bad;
+            ranges_[at] = {iov[at].addr, iov[at].len, static_cast<std::uint32_t>(iov[at].key)};
+            total += iov[at].len;
+        }
+        // A range of zero bytes says where nothing goes; more of them say no more.
+        count_ = length == 0 && count > 1 ? 1 : count;
+        return total == length ? 0 : -FI_EINVAL;
+    }
+    [[nodiscard]] std::span<const core::RemoteRange> ranges() const noexcept {
+        return {ranges_.data(), count_};
+    }
+
+private:
+    std::array<core::RemoteRange, core::kMaxSegments> ranges_;
+    std::size_t count_ = 0;
+};
+
+ssize_t transfer_message(fid_ep* fid, core::Opcode opcode, const fi_msg_rma* msg,
+                         std::uint64_t fi_flags) noexcept {
+    Endpoint& endpoint = EpFace::of(fid).endpoint();
+    const std::uint64_t takes = opcode == core::Opcode::read
+                                    ? endpoint.granted_flags() & ~kOnlyOfWrites
+                                    : endpoint.granted_flags();
+    if (!only_bits(fi_flags, takes)) return endpoint.refuse(-FI_EBADFLAGS);
+    const bool fits = msg->iov_count <= endpoint.limits().tx_iov &&
+                      msg->rma_iov_count <= endpoint.limits().rma_iov;
+    if (!fits) return endpoint.refuse(-FI_EINVAL);
+    const core::OpFlags flags = endpoint.with_entry(to_op_flags(fi_flags));
+    const bool needs_desc = endpoint.desc_required() && !flags.has(core::OpFlag::inject);
+    LocalList local;
+    RemoteList remote;
+    int bad = local.add(msg->msg_iov, msg->desc, msg->iov_count, needs_desc);
+    if (bad == 0) bad = remote.add(msg->rma_iov, msg->rma_iov_count, local.length());
+    if (bad == 0) bad = check(endpoint, opcode, flags, local.length());
+    if (bad != 0) return endpoint.refuse(bad);
+    if (carries_data(fi_flags)) opcode = core::Opcode::write_imm;
+    return endpoint.post({.opcode = opcode,
+                          .flags = flags,
+                          .local = local.buffers(),
+                          .remote = remote.ranges(),
+                          .length = local.length(),
+                          .imm = msg->data & endpoint.data_mask(),
+                          .context = msg->context,
+                          .entry_flags = entry_of(opcode)});
+}
+
+ssize_t rma_read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t,
+                 std::uint64_t address, std::uint64_t key, void* context) {
+    const EpFace& face = EpFace::of(fid);
+    return transfer(face.endpoint(), core::Opcode::read, reading(face), buffer, length, desc,
+                    {address, key}, 0, context);
+}
+
+ssize_t rma_readv(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t,
+                  std::uint64_t address, std::uint64_t key, void* context) {
+    return transfer_list(EpFace::of(fid), core::Opcode::read, iov, descs, count, {address, key},
+                         context);
+}
+
+ssize_t rma_readmsg(fid_ep* fid, const fi_msg_rma* msg, std::uint64_t flags) {
+    return transfer_message(fid, core::Opcode::read, msg, flags);
+}
+
+ssize_t rma_write(fid_ep* fid, const void* buffer, std::size_t length, void* desc, fi_addr_t,
+                  std::uint64_t address, std::uint64_t key, void* context) {
+    const EpFace& face = EpFace::of(fid);
+    return transfer(face.endpoint(), core::Opcode::write, plain(face), buffer, length, desc,
+                    {address, key}, 0, context);
+}
+
+ssize_t rma_writev(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t,
+                   std::uint64_t address, std::uint64_t key, void* context) {
+    return transfer_list(EpFace::of(fid), core::Opcode::write, iov, descs, count, {address, key},
+                         context);
+}
+
+ssize_t rma_writemsg(fid_ep* fid, const fi_msg_rma* msg, std::uint64_t flags) {
+    return transfer_message(fid, core::Opcode::write, msg, flags);
+}
+
+ssize_t rma_inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t,
+                   std::uint64_t address, std::uint64_t key) {
+    const EpFace& face = EpFace::of(fid);
+    return transfer(face.endpoint(), core::Opcode::write, face.injecting(), buffer, length, nullptr,
+                    {address, key}, 0, nullptr);
+}
+
+ssize_t rma_writedata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                      std::uint64_t data, fi_addr_t, std::uint64_t address, std::uint64_t key,
+                      void* context) {
+    const EpFace& face = EpFace::of(fid);
+    if (!carries_data(face.endpoint().granted_flags()))
+        return face.endpoint().refuse(-FI_EOPNOTSUPP);
+    return transfer(face.endpoint(), core::Opcode::write_imm, plain(face), buffer, length, desc,
+                    {address, key}, data, context);
+}
+
+ssize_t rma_injectdata(fid_ep* fid, const void* buffer, std::size_t length, std::uint64_t data,
+                       fi_addr_t, std::uint64_t address, std::uint64_t key) {
+    const EpFace& face = EpFace::of(fid);
+    if (!carries_data(face.endpoint().granted_flags()))
+        return face.endpoint().refuse(-FI_EOPNOTSUPP);
+    return transfer(face.endpoint(), core::Opcode::write_imm, face.injecting(), buffer, length,
+                    nullptr, {address, key}, data, nullptr);
+}
+
+}  // namespace
+
+constinit fi_ops_rma kRmaOps = {
+    .size = sizeof(fi_ops_rma),
+    .read = rma_read,
+    .readv = rma_readv,
+    .readmsg = rma_readmsg,
+    .write = rma_write,
+    .writev = rma_writev,
+    .writemsg = rma_writemsg,
+    .inject = rma_inject,
+    .writedata = rma_writedata,
+    .injectdata = rma_injectdata,
+};
+
+}  // namespace compat::fi
