@@ -9,6 +9,10 @@ target_compile_options(compat_options INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
     $<$<BOOL:${COMPAT_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC bug 105651: a literal + std::string is said to overlap itself
+    target_compile_options(compat_options INTERFACE -Wno-restrict)
+endif()
 if(COMPAT_FATAL_ASSERT)
     target_compile_definitions(compat_options INTERFACE COMPAT_FATAL_ASSERT)
 endif()
