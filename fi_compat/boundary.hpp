@@ -12,6 +12,9 @@
 #include "core/core.hpp"
 #include "fi_compat/err_map.hpp"
 
+/// What the version script lists is also visible; everything else is hidden by default.
+#define COMPAT_EXPORT __attribute__((visibility("default")))
+
 namespace compat::fi {
 
 template <std::integral Number>

@@ -11,6 +11,7 @@ enum class Setting : std::size_t {
     device,
     crc,
     connect_timeout,
+    explain,
     count_
 };
 
