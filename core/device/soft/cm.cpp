@@ -20,9 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kOutOfDescriptors = 100ms;  // until the next try to accept
-// A host that answers nothing any more: unacknowledged data, or three probes of an idle connection.
-constexpr unsigned kHostLostMs = 15'000;
-constexpr int kProbeAfterSeconds = 5;
+constexpr int kProbeSeconds = 5;  // an idle connection whose host answers three of them not is lost
 
 void set_option(int socket, int level, int name, int value) {
     setsockopt(socket, level, name, &value, sizeof value);
@@ -30,10 +28,9 @@ void set_option(int socket, int level, int name, int value) {
 
 void set_connection_options(int socket) {
     set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kHostLostMs);
     set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kProbeAfterSeconds);
-    set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kProbeAfterSeconds);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kProbeSeconds);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
     set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 

@@ -81,8 +81,15 @@ void SendQueue::complete() noexcept {
 }
 
 void SendQueue::fail(Sequence sequence, Failure failure) noexcept {
-    for (; head_ < sequence; ++head_) emit(at(head_), {WcStatus::success});
-    if (head_ == sequence && head_ != tail_) emit(at(head_++), failure);
+    for (; head_ < sequence; ++head_) {
+        // A result that never came is no success, even if the peer names a later request.
+        if (has_response(at(head_).request.opcode) && !at(head_).done) {
+            failure = {WcStatus::remote_operation_error};
+            break;
+        }
+        emit(at(head_), {WcStatus::success});
+    }
+    if (head_ != tail_) emit(at(head_++), failure);
     flush();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/device/soft/stream.hpp"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -17,8 +18,19 @@ using namespace std::chrono_literals;
 
 constexpr auto kDrainTime = 2s;   // for posted requests to leave after disconnect()
 constexpr auto kLingerTime = 2s;  // for the peer to end its side after we ended ours
+constexpr auto kLookAfterPeer = 5s;
+constexpr std::uint32_t kHostLostMs = 15'000;
 constexpr Failure kFlushed{WcStatus::flushed};
 constexpr Failure kPeerGone{WcStatus::retry_exceeded};
+
+/// Our data is retransmitted, and nothing at all has come back for too long.
+bool host_lost(int socket) {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return true;
+    return info.tcpi_unacked != 0 && info.tcpi_retransmits != 0 &&
+           info.tcpi_last_ack_recv > kHostLostMs;
+}
 
 }  // namespace
 
@@ -212,6 +224,11 @@ void Stream::on_deadline() noexcept {
         case State::lingering: close_socket(); return;
         case State::accepted:
         case State::open:
+            if (parting_) return part();
+            if (std::exchange(watching_peer_, false)) {
+                if (host_lost(socket_.get())) return end_of_stream(true);
+                watch_peer();
+            }
             if (!blocked_) return;
             progress();
             if (blocked_ && rnr_retry_count_ < kRetryForEver)
@@ -243,8 +260,23 @@ void Stream::progress() noexcept {
     if (alive()) pump();
 }
 
+/// A host that dies, or whose network does, sends no end of stream. TCP itself would take 15
+/// minutes to tell, and its user timeout also ends a connection whose peer merely reads nothing
+/// (a receive is missing there), so we look ourselves while something is unanswered.
+void Stream::watch_peer() noexcept {
+    if (watching_peer_ || blocked_ || !alive() || (awaited_.empty() && batch_->empty())) return;
+    arm(kLookAfterPeer);
+    watching_peer_ = true;
+}
+
 void Stream::arm(Clock::duration in) noexcept {
+    watching_peer_ = false;  // a connection has one deadline
     set_deadline(shared_from_this(), Clock::now() + in);
+}
+
+void Stream::disarm() noexcept {
+    watching_peer_ = false;
+    cancel_deadline(this);
 }
 
 void Stream::update_interest() noexcept {
@@ -259,7 +291,7 @@ void Stream::update_interest() noexcept {
 
 void Stream::close_socket() noexcept {
     state_ = State::closed;
-    cancel_deadline(this);
+    disarm();
     if (!socket_) return;
     unwatch(socket_.get());
     socket_.reset();
@@ -281,9 +313,10 @@ void Stream::end(Failure first_outstanding) noexcept {
     awaited_.clear();
     owed_.clear();
     failing_.reset();
+    parting_.reset();
     direct_.reset();
     blocked_ = false;
-    cancel_deadline(this);
+    disarm();
     if (broken)
         close_socket();
     else

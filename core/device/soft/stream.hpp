@@ -123,6 +123,13 @@ private:
     static constexpr std::size_t kStagingBytes = 128 * 1024;
     static_assert(kStagingBytes > wire::kMaxFpduBytes, "a whole FPDU must fit");
 
+    // The peer broke a rule; what we owed it before that still leaves.
+    struct Parting {
+        wire::TerminateCode code;
+        wire::Header offender;
+        std::uint32_t messages_before = 0;
+    };
+
     // Where the builder is in the entry at build_next_.
     enum class Part : std::uint8_t { begin, payload, immediate };
 
@@ -139,6 +146,8 @@ private:
     void fail_connecting(CmEventType type, const char* why) noexcept;
     void update_interest() noexcept;
     void arm(Clock::duration in) noexcept;
+    void disarm() noexcept;
+    void watch_peer() noexcept;
     void serve(std::uint32_t epoll_events) noexcept;
 
     // --- start-up (stream_handshake.cpp)
@@ -200,6 +209,7 @@ private:
     bool on_response(Awaited::Kind kind, std::uint32_t id) noexcept;
     bool refuse(Fault fault, bool of_write) noexcept;
     bool violate(wire::TerminateCode code) noexcept;
+    void part() noexcept;
     void end_of_stream(bool lost) noexcept;
 
     // --- responder (stream_respond.cpp)
@@ -215,6 +225,7 @@ private:
     std::shared_ptr<EventPort> port_;
     std::shared_ptr<EventPort> listener_;  // passive, until the request is handed over
     bool disconnect_raised_ = false;
+    bool watching_peer_ = false;  // a deadline for looking after the peer's host is set
     UniqueFd socket_;
     std::uint32_t interest_ = 0;  // epoll events that are registered
     SocketAddress local_;
@@ -259,10 +270,12 @@ private:
     std::size_t staged_end_ = 0;
     std::optional<Direct> direct_;
     std::optional<Arriving> arriving_;
-    bool blocked_ = false;  // a message waits for a receive to be posted
+    bool blocked_ = false;  // a message waits for a receive to be posted; nothing is read
+    std::optional<Parting> parting_;
     std::optional<std::uint64_t> immediate_of_send_;
     std::uint64_t write_length_ = 0;  // of the write message that is arriving or came last
     bool write_ended_ = true;
+    std::uint64_t write_end_ = 0;     // behind its last byte
     std::uint64_t read_arrived_ = 0;  // bytes of the read response that is arriving
     std::array<std::uint32_t, wire::kQueueCount> rx_msn_;
     std::uint32_t rx_messages_ = 0;

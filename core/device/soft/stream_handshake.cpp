@@ -192,7 +192,7 @@ void Stream::on_reply(const wire::StartFrame& frame) noexcept {
     raise(CmEventType::established, frame.private_data);
     may_transmit_ = true;
     send_ready_to_receive(frame);
-    cancel_deadline(this);
+    disarm();
     update_interest();
     progress();
 }
@@ -229,7 +229,7 @@ Status Stream::read_request(UniqueFd socket, std::shared_ptr<EventPort> listener
 }
 
 void Stream::on_request(const wire::StartFrame& frame) noexcept {
-    cancel_deadline(this);
+    disarm();
     request_ = frame;
     request_.private_data = {};
     state_ = State::requested;

@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kDirectFrom = 8192;  // payload bytes that are worth a receive of their own
 constexpr int kReadsAtOnce = 8;            // then others have their turn
 constexpr auto kImmRetry = 1ms;            // the program polls, and nobody tells us
+constexpr auto kPartingTime = 2s;          // for earned responses to leave
 constexpr auto kRnrTimer = 655ms;          // the longest that InfiniBand's RNR timer can say
 
 struct FaultRow {
@@ -77,6 +78,7 @@ std::optional<Sge> sge_at(std::span<const Sge> sges, std::uint64_t offset) {
 }  // namespace
 
 void Stream::pull() noexcept {
+    if (parting_) return;
     blocked_ = false;
     if (take_staged()) {
         for (int i = 0; i < kReadsAtOnce; ++i) {
@@ -131,10 +133,12 @@ Stream::Read Stream::read_some() noexcept {
     if (placed != 0) {
         direct_->left -= static_cast<std::uint32_t>(placed);
         direct_->header.offset += placed;
-        if (direct_->header.opcode == wire::RdmapOpcode::write)
+        if (direct_->header.opcode == wire::RdmapOpcode::write) {
             write_length_ += placed;
-        else
+            write_end_ = direct_->header.offset;
+        } else {
             read_arrived_ += placed;
+        }
     }
     return Read::some;
 }
@@ -172,10 +176,11 @@ bool Stream::begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) 
     if (parsed.violation || !parsed.header.tagged) return false;
     rx_header_ = parsed.header;
     wire::TaggedHeader header = parsed.header.tagged_header;
-    const auto payload = staged.subspan(wire::kFpduLengthBytes + wire::kTaggedHeaderBytes);
+    constexpr std::size_t kFront = wire::kFpduLengthBytes + wire::kTaggedHeaderBytes;
     const std::size_t whole = ulpdu - wire::kTaggedHeaderBytes;
+    const auto payload = staged.subspan(kFront, std::min(whole, staged.size() - kFront));
     if (!take_tagged(header, payload, whole)) return false;
-    staged_begin_ = staged_end_;
+    staged_begin_ += kFront + payload.size();
     header.offset += payload.size();
     direct_ =
         Direct{.header = header,
@@ -213,6 +218,7 @@ bool Stream::take_tagged(const wire::TaggedHeader& header, std::span<const std::
         if (fault != Fault::none) return refuse(fault, true);
         copy_last_word_last(pin.address(), payload.data(), payload.size());
         write_length_ += payload.size();
+        write_end_ = header.offset + payload.size();
         return true;
     }
     // A read response: the sink's STag is the request's number, its offset counts bytes.
@@ -236,7 +242,7 @@ bool Stream::finish_tagged(const wire::TaggedHeader& header) noexcept {
     if (header.opcode == wire::RdmapOpcode::write) {
         write_ended_ = true;
         Pin pin;
-        if (write_length_ != 0 && qp_->keys()->pin_remote(header.stag, header.offset, 1,
+        if (write_length_ != 0 && qp_->keys()->pin_remote(header.stag, write_end_ - 1, 1,
                                                           Access::remote_write, pin) == Fault::none)
             pin.region()->notify(Opcode::write, write_length_);
         if (qp_->observer != nullptr && write_length_ != 0)
@@ -391,7 +397,7 @@ bool Stream::take_immediate(const wire::Segment& segment) noexcept {
 bool Stream::take_receive(TakenReceive& receive) noexcept {
     while (!qp_->take_receive(receive))
         if (wait_for_receive()) return false;
-    if (rnr_retry_count_ < kRetryForEver) cancel_deadline(this);
+    if (rnr_retry_count_ < kRetryForEver) disarm();
     return true;
 }
 
@@ -457,10 +463,22 @@ bool Stream::refuse(Fault fault, bool of_write) noexcept {
     return violate(wire::terminate::rdmap_protection);
 }
 
-/// The peer broke a rule. Ends the connection; always false.
+/// The peer broke a rule. Ends the connection, but not before the responses that its earlier
+/// requests have earned are out. Always false.
 bool Stream::violate(wire::TerminateCode code) noexcept {
-    terminate(code, rx_header_, rx_messages_);
+    parting_ = Parting{code, rx_header_, rx_messages_};
+    if (owed_.empty() || !may_transmit_) {
+        part();
+        return false;
+    }
+    blocked_ = true;
+    arm(kPartingTime);
     return false;
+}
+
+void Stream::part() noexcept {
+    const Parting last = *parting_;
+    terminate(last.code, last.offender, last.messages_before);
 }
 
 }  // namespace compat::core::soft

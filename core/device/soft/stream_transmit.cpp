@@ -103,7 +103,10 @@ void Stream::pump() noexcept {
                 end({WcStatus::local_protection_error});
                 return;
             case TxBatch::Sent::nothing_left:
-            case TxBatch::Sent::partly: update_interest(); return;
+            case TxBatch::Sent::partly:
+                update_interest();
+                watch_peer();
+                return;
         }
     }
 }
@@ -115,8 +118,9 @@ bool Stream::unsent() const noexcept {
 // Fills the batch. Messages are never interleaved: a response or an entry, once begun, is finished.
 void Stream::build() noexcept {
     for (;;) {
+        if (parting_ && owed_.empty()) return part();
         const bool inside_response = !owed_.empty() && owed_.front().started;
-        if (inside_response || (part_ == Part::begin && !owed_.empty())) {
+        if (inside_response || parting_ || (part_ == Part::begin && !owed_.empty())) {
             if (!build_response()) return;
             continue;
         }
