@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/core.hpp"
+#include "fi_compat/domain.hpp"
 #include "fi_compat/fabric.hpp"
 #include "fi_compat/fi_log.hpp"
 #include "fi_compat/getinfo_hints.hpp"
@@ -96,11 +97,15 @@ private:
 
     void try_provider(const Provider& provider) {
         bool has_device = false;
+        bool has_type = false;
         for (core::Device* device : core::all_devices()) {
             if (kind_of(*device) != provider.kind) continue;
             has_device = true;
-            for (const fi_ep_type type : offered_types())
-                if (provider_offers(provider, type)) try_offer(provider, *device, type);
+            for (const fi_ep_type type : offered_types()) {
+                if (!provider_offers(provider, type)) continue;
+                has_type = true;
+                try_offer(provider, *device, type);
+            }
         }
         if (!has_device)
             explanation_.add(std::string(provider.name) + ": no " +
@@ -116,7 +121,7 @@ private:
             }
         }
         for (const Route& route : routes_)
-            if (owns(offer, route) && has_names(offer, route) && is_of_fabric(offer, route))
+            if (owns(offer, route) && has_names(offer, route) && has_objects(offer, route))
                 add(offer, route);
     }
 
@@ -154,16 +159,24 @@ private:
                         fabric_name(offer, route));
     }
 
-    /// An opened fabric that the hints name must be the one that the info would open.
-    bool is_of_fabric(const Offer& offer, const Route& route) {
-        if (hints_ == nullptr || hints_->fabric_attr == nullptr ||
-            hints_->fabric_attr->fabric == nullptr)
-            return true;
-        const Fabric& fabric = Fabric::of(hints_->fabric_attr->fabric);
-        if (&fabric.provider() == &offer.provider && fabric.name() == fabric_name(offer, route))
-            return true;
+    /// Objects that the hints name as open already must be those that the info would open.
+    bool has_objects(const Offer& offer, const Route& route) {
+        if (hints_ == nullptr) return true;
+        const fid_fabric* fabric =
+            hints_->fabric_attr != nullptr ? hints_->fabric_attr->fabric : nullptr;
+        const fid_domain* domain =
+            hints_->domain_attr != nullptr ? hints_->domain_attr->domain : nullptr;
+        return (fabric == nullptr || is_fabric(offer, route, "fabric_attr->fabric",
+                                               Fabric::of(hints_->fabric_attr->fabric))) &&
+               (domain == nullptr || is_fabric(offer, route, "domain_attr->domain",
+                                               Domain::of(hints_->domain_attr->domain).fabric()));
+    }
+
+    bool is_fabric(const Offer& offer, const Route& route, const char* hint, const Fabric& fabric) {
+        const std::string name = fabric_name(offer, route);
+        if (&fabric.provider() == &offer.provider && fabric.name() == name) return true;
         explanation_.add(offer.provider.name, offer.ep.type,
-                         {"fabric_attr->fabric", fabric.name(), fabric_name(offer, route)});
+                         {hint, fabric.provider().name + (" " + fabric.name()), name});
         return false;
     }
 
