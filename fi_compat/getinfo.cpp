@@ -110,6 +110,8 @@ private:
         if (!has_device)
             explanation_.add(std::string(provider.name) + ": no " +
                              (provider.kind == DeviceKind::rdma ? "RDMA" : "software") + " device");
+        else if (!has_type)
+            explanation_.add(std::string(provider.name) + ": no endpoint type of this name yet");
     }
 
     void try_offer(const Provider& provider, core::Device& device, fi_ep_type type) {
