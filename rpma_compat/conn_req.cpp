@@ -36,10 +36,7 @@ int connect(rpma_conn_req& request, const rpma_conn_private_data* pdata, rpma_co
     const core::Limits& limits = request.peer->device->limits();
     auto conn = std::make_unique<rpma_conn>();
     auto ops = core::ExtendedOps::create(*request.peer->pd, limits);
-    if (!ops) {
-        const int code = COMPAT_RPMA_FAILED(provider, "flush buffer registration", ops.error());
-        return ops.error().code == core::Errc::no_memory ? RPMA_E_NOMEM : code;
-    }
+    if (!ops) return COMPAT_RPMA_FAILED(provider, "flush buffer registration", ops.error());
     core::ConnectionParameters parameters = kParameters;
     if (pdata != nullptr)
         parameters.private_data = {static_cast<const std::byte*>(pdata->ptr), pdata->len};

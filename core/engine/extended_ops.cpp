@@ -36,10 +36,10 @@ Result<std::unique_ptr<ExtendedOps>> ExtendedOps::create(ProtectionDomain& pd,
 
 /// A page of its own: registered heap memory would share a page with data that a child process
 /// needs after fork(2).
-Status ExtendedOps::add_read_sink(ProtectionDomain& pd, const Limits& limits) noexcept {
+Status ExtendedOps::add_read_sink(ProtectionDomain& pd, const Limits& limits) {
     void* const page =
         mmap(nullptr, page_length(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return failure(Errc::no_memory);
+    if (page == MAP_FAILED) throw std::bad_alloc();
     page_ = page;
     MrAttr attr{.address = page_, .length = kFlushReadLength, .access = Access::local_write};
     if (limits.read_sink_needs_remote_write) attr.access |= Access::remote_write;

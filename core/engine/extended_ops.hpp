@@ -18,7 +18,7 @@ struct RemoteTarget {
 
 class ExtendedOps {
 public:
-    /// Errors: no_memory; those of ProtectionDomain::register_memory().
+    /// Errors: those of ProtectionDomain::register_memory(). Without memory it throws, as new does.
     static Result<std::unique_ptr<ExtendedOps>> create(ProtectionDomain& pd, const Limits& limits);
     ~ExtendedOps();
     ExtendedOps(const ExtendedOps&) = delete;
@@ -43,7 +43,7 @@ public:
 
 private:
     ExtendedOps(bool native_flush, bool native_atomic_write) noexcept;
-    Status add_read_sink(ProtectionDomain& pd, const Limits& limits) noexcept;
+    Status add_read_sink(ProtectionDomain& pd, const Limits& limits);
 
     bool native_flush_;
     bool native_atomic_write_;
