@@ -80,8 +80,10 @@ bool Stream::take_atomic_request(std::span<const std::byte> content) noexcept {
         return violate(wire::terminate::rdmap_operation);
     if (owed_.size() >= ird_) return violate(wire::terminate::rdmap_stream_catastrophe);
     const std::uint64_t old = execute(*request, reinterpret_cast<std::uint64_t*>(pin.address()));
-    pin.region()->notify(Opcode::atomic_fadd, sizeof old);
-    if (qp_->observer != nullptr) qp_->observer->remote_access(Opcode::atomic_fadd, sizeof old);
+    const Opcode opcode = request->operation == wire::AtomicOpcode::fetch_add ? Opcode::atomic_fadd
+                                                                              : Opcode::atomic_cas;
+    pin.region()->notify(opcode, sizeof old);
+    if (qp_->observer != nullptr) qp_->observer->remote_access(opcode, sizeof old);
     Owed response;
     response.opcode = wire::RdmapOpcode::atomic_response;
     response.id = request->request_id;
