@@ -88,6 +88,9 @@ int Mr::register_segments(std::span<const iovec> segments, const fi_mr_attr& att
         access |= core::Access::remote_write;
     if (is_persistent(flags)) access |= core::Access::flush_persistent;
     const MrMode& mode = domain_->mr_mode();
+    // Without FI_MR_LOCAL a descriptor is a hint: programs pass that of a region without the right
+    // for what they do locally (fi_mr(3), FI_MR_LOCAL).
+    const bool local_rights = mode.local_keys || !domain_->limits().unregistered_local;
     for (const iovec& segment : segments_) {
         core::MrAttr request{
             .address = segment.iov_base, .length = segment.iov_len, .access = access};
@@ -96,7 +99,8 @@ int Mr::register_segments(std::span<const iovec> segments, const fi_mr_attr& att
             request.requested_rkey = static_cast<std::uint32_t>(attr.requested_key);
         auto region = domain_->pd().register_memory(request);
         if (!region) return to_fi(region.error());
-        ends_.push_back({end_of(segment), (*region)->lkey()});
+        ends_.push_back(
+            {end_of(segment), local_rights ? (*region)->lkey() : core::kUnregisteredLkey});
         regions_.push_back(std::move(*region));
     }
     keys_.lkey = ends_.front().lkey;
