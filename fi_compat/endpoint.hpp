@@ -122,7 +122,14 @@ public:
 
 private:
     static constexpr std::size_t kDefaultMinMultiReceive = 64;  // as upstream's sockets provider
-    enum class State : std::uint8_t { idle, enabled, connecting, connected, shut_down };
+    enum class State : std::uint8_t {
+        idle,
+        enabled,
+        connecting,
+        connected,
+        shutting_down,
+        shut_down
+    };
     class Events final : public CmHandler {
     public:
         explicit Events(Endpoint& endpoint) noexcept : endpoint_(endpoint) {}

@@ -187,7 +187,7 @@ int Endpoint::shutdown(std::uint64_t flags) {
     if (flags != 0) return -FI_EBADFLAGS;
     const std::lock_guard lock(mutex_);
     if (state_ != State::connected) return -FI_ENOTCONN;
-    state_ = State::shut_down;
+    state_ = State::shutting_down;  // FI_SHUTDOWN comes to both sides
     return to_return(id_->disconnect());
 }
 
@@ -199,6 +199,7 @@ void Endpoint::on_failure(int err, std::span<const std::byte> data) {
 void Endpoint::on_disconnect() {
     switch (state_) {
         case State::connected:
+        case State::shutting_down:
             state_ = State::shut_down;
             eq_->push_cm(FI_SHUTDOWN, face_.base(), nullptr, {});
             break;
