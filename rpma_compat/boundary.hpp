@@ -2,6 +2,7 @@
 // The interface this room implements, and the guard every function of it passes through.
 #pragma once
 
+#include <cstring>
 #include <new>
 
 // The project hides every symbol but those that upstream's header declares.
@@ -12,6 +13,16 @@
 namespace compat::rpma {
 
 constexpr int kSuccess = 0;
+
+/// The number in an enum that came from a program: in C that may be any int, and to read one that
+/// is no value of the enum is undefined in C++.
+template <class Enum>
+int number_of(const Enum& value) noexcept {
+    static_assert(sizeof(Enum) == sizeof(int));
+    int number = 0;
+    std::memcpy(&number, &value, sizeof number);
+    return number;
+}
 
 /// Runs the body of an exported function; no exception leaves it.
 template <class Body>

@@ -108,7 +108,7 @@ int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t l
                rpma_flush_type type, int flags, const void* op_context) {
     return c_boundary([&] {
         if (conn == nullptr || dst == nullptr || flags == 0) return RPMA_E_INVAL;
-        const FlushRow& row = flush_row(static_cast<int>(type));
+        const FlushRow& row = flush_row(number_of(type));
         if (row.needs_direct_write && !conn->direct_write_to_pmem.load(std::memory_order_relaxed)) {
             COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_ERROR,
                             "the peer did not declare direct write to persistent memory");

@@ -46,6 +46,12 @@ int threshold(rpma_log_threshold which) {
     return g_thresholds[which].load(std::memory_order_relaxed);
 }
 
+/// Null if there is none of that number.
+std::atomic<int>* threshold_of(int which) {
+    if (which < 0 || which >= RPMA_LOG_THRESHOLD_MAX) return nullptr;
+    return &g_thresholds[static_cast<std::size_t>(which)];
+}
+
 /// Once, and only when a line goes to the system log: the name that openlog(3) sets is the whole
 /// process's.
 void open_system_log() {
@@ -131,18 +137,19 @@ void log_provider_error(const char* file, int line, const char* function, const 
 using namespace compat::rpma;
 
 int rpma_log_set_threshold(rpma_log_threshold threshold, rpma_log_level level) {
-    const int which = static_cast<int>(threshold);
-    if (which < 0 || which >= RPMA_LOG_THRESHOLD_MAX) return RPMA_E_INVAL;
-    if (level < RPMA_LOG_DISABLED || level > RPMA_LOG_LEVEL_DEBUG) return RPMA_E_INVAL;
-    g_thresholds[threshold].store(level, std::memory_order_relaxed);
+    std::atomic<int>* const target = threshold_of(number_of(threshold));
+    const int value = number_of(level);
+    if (target == nullptr) return RPMA_E_INVAL;
+    if (value < RPMA_LOG_DISABLED || value > RPMA_LOG_LEVEL_DEBUG) return RPMA_E_INVAL;
+    target->store(value, std::memory_order_relaxed);
     connect_core_log();
     return kSuccess;
 }
 
 int rpma_log_get_threshold(rpma_log_threshold threshold, rpma_log_level* level) {
-    const int which = static_cast<int>(threshold);
-    if (which < 0 || which >= RPMA_LOG_THRESHOLD_MAX || level == nullptr) return RPMA_E_INVAL;
-    *level = static_cast<rpma_log_level>(g_thresholds[threshold].load(std::memory_order_relaxed));
+    const std::atomic<int>* const source = threshold_of(number_of(threshold));
+    if (source == nullptr || level == nullptr) return RPMA_E_INVAL;
+    *level = static_cast<rpma_log_level>(source->load(std::memory_order_relaxed));
     return kSuccess;
 }
 

@@ -78,7 +78,7 @@ const char* rpma_err_2str(int ret) {
 }
 
 const char* rpma_utils_conn_event_2str(rpma_conn_event conn_event) {
-    return text_of(kEventTexts, conn_event, "Unsupported connection event");
+    return text_of(kEventTexts, number_of(conn_event), "Unsupported connection event");
 }
 
 int rpma_utils_get_ibv_context(const char* addr, rpma_util_ibv_context_type type,
@@ -86,7 +86,7 @@ int rpma_utils_get_ibv_context(const char* addr, rpma_util_ibv_context_type type
     return c_boundary([&] {
         if (addr == nullptr || ibv_ctx_ptr == nullptr) return RPMA_E_INVAL;
         for (const ContextTypeRow& row : kContextTypes)
-            if (row.type == static_cast<int>(type)) return get_context(addr, row, ibv_ctx_ptr);
+            if (row.type == number_of(type)) return get_context(addr, row, ibv_ctx_ptr);
         return RPMA_E_INVAL;
     });
 }
