@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "tests/support/new_failure.hpp"
 
@@ -91,9 +90,8 @@ PostedSend copy_of(const core::WorkRequest& request) {
 }
 
 std::vector<std::byte> bytes_of(const std::string& text) {
-    std::vector<std::byte> bytes(text.size());
-    std::memcpy(bytes.data(), text.data(), text.size());
-    return bytes;
+    const std::span bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
 }
 
 std::string text_of(std::span<const std::byte> bytes) {
