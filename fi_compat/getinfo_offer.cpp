@@ -116,7 +116,7 @@ int granted_mr_mode(const Offer& offer, const fi_info* hints, std::uint32_t api_
     const int asked = hints->domain_attr->mr_mode;
     if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE) return asked;
     if (!api_at_least(api_version, 1, 5)) return FI_MR_BASIC;
-    return asked & (offer.mr_needed | kMrBasicMap);
+    return asked & offer.mr_needed;
 }
 
 /// Targets of RMA on a device that chooses keys and addresses must be told of them; who offers no
@@ -132,11 +132,9 @@ Value or_default(Value asked, Value fallback) {
 
 void cut_tx(fi_tx_attr& tx, const fi_tx_attr* asked) {
     tx.op_flags = 0;
-    tx.comp_order = 0;
     tx.size = std::min(kQueueDefault, tx.size);
     if (asked == nullptr) return;
     tx.op_flags = asked->op_flags;
-    tx.comp_order = asked->comp_order;
     tx.msg_order = or_default(asked->msg_order, tx.msg_order);
     tx.size = or_default(asked->size, tx.size);
     if (asked->caps != 0) tx.caps &= with_modifiers(asked->caps);
@@ -144,11 +142,9 @@ void cut_tx(fi_tx_attr& tx, const fi_tx_attr* asked) {
 
 void cut_rx(fi_rx_attr& rx, const fi_rx_attr* asked) {
     rx.op_flags = 0;
-    rx.comp_order = 0;
     rx.size = std::min(kQueueDefault, rx.size);
     if (asked == nullptr) return;
     rx.op_flags = asked->op_flags;
-    rx.comp_order = asked->comp_order;
     rx.msg_order = or_default(asked->msg_order, rx.msg_order);
     rx.size = or_default(asked->size, rx.size);
     if (asked->caps != 0) rx.caps &= with_modifiers(asked->caps);
