@@ -107,7 +107,8 @@ std::uint64_t granted_caps(const Offer& offer, const fi_info* hints) {
     return primary | secondary;
 }
 
-/// fi_mr(3), mr_mode: every bit that is left is one the program has to honour.
+/// fi_mr(3), mr_mode: every bit that is left is one the program has to honour, so what the device
+/// can do without is cleared.
 int granted_mr_mode(const Offer& offer, const fi_info* hints, std::uint32_t api_version) {
     if (hints == nullptr || hints->domain_attr == nullptr) {
         if (api_at_least(api_version, 1, 5)) return offer.mr_needed;
