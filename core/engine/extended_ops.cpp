@@ -75,7 +75,7 @@ Status ExtendedOps::post_atomic_write(QueuePair& qp, std::uint64_t wr_id, SendFl
                         .rkey = target.rkey,
                         .remote_address = target.address,
                         .sges = {&sge, 1}};
-    if (!native_atomic_write_) {
+    if (!native_atomic_write_ || target.address % kAtomicWriteLength != 0) {
         request.opcode = Opcode::write;
         request.flags |= SendFlag::fence;
     }

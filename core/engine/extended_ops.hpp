@@ -37,7 +37,9 @@ public:
     ///
     /// Emulated, it is an inline write (WcOpcode::write) with a fence, so that it waits for an
     /// emulated flush before it; that the target never sees half of it is then up to its hardware.
-    /// The QP needs max_inline of 8. Errors: those of QueuePair::post_send().
+    /// So is one to an address that is not aligned: librpma takes it (only the offset into the
+    /// region has to be aligned), and with most NICs it is such a write. The QP needs max_inline
+    /// of 8. Errors: those of QueuePair::post_send().
     Status post_atomic_write(QueuePair& qp, std::uint64_t wr_id, SendFlags flags,
                              RemoteTarget target, const void* source) noexcept;
 

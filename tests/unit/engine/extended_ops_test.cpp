@@ -198,6 +198,19 @@ void atomic_write_is_8_bytes_inline(void** state) {
     }
 }
 
+void atomic_write_to_an_unaligned_address_is_a_plain_write(void** state) {
+    Fixture& fixture = of(state);
+    const char source[8] = {};
+    make(fixture, true, true);
+    for (unsigned off = 1; off < 8; ++off) {
+        const RemoteTarget target{.address = kTarget.address + off, .rkey = kTarget.rkey};
+        assert_true(
+            fixture.ops->post_atomic_write(*fixture.qp, kWrId, {}, target, source).has_value());
+        assert_int_equal(posted(fixture).request.opcode, Opcode::write);
+        assert_int_equal(posted(fixture).request.remote_address, target.address);
+    }
+}
+
 void refused_posts_are_passed_on(void** state) {
     Fixture& fixture = of(state);
     const char source[8] = {};
@@ -224,10 +237,15 @@ void refused_posts_are_passed_on(void** state) {
 int main() {
     using namespace compat::core;
     const CMUnitTest tests[] = {
-        TEST(native_flush_needs_no_memory),    TEST(emulated_flush_reads_into_a_page_of_its_own),
-        TEST(refused_page_is_passed_on),       TEST(lack_of_memory_is_thrown),
-        TEST(native_flush_is_posted_as_given), TEST(emulated_flush_is_a_read_of_8_bytes),
-        TEST(atomic_write_is_8_bytes_inline),  TEST(refused_posts_are_passed_on),
+        TEST(native_flush_needs_no_memory),
+        TEST(emulated_flush_reads_into_a_page_of_its_own),
+        TEST(refused_page_is_passed_on),
+        TEST(lack_of_memory_is_thrown),
+        TEST(native_flush_is_posted_as_given),
+        TEST(emulated_flush_is_a_read_of_8_bytes),
+        TEST(atomic_write_is_8_bytes_inline),
+        TEST(atomic_write_to_an_unaligned_address_is_a_plain_write),
+        TEST(refused_posts_are_passed_on),
     };
     return cmocka_run_group_tests_name("extended_ops", tests, nullptr, nullptr);
 }
