@@ -60,7 +60,7 @@ Status Stream::disconnect() noexcept {
     if (unsent())
         arm(kDrainTime);
     else
-        finish_drain();
+        leave();
     return {};
 }
 
@@ -70,7 +70,7 @@ void Stream::abandon() noexcept {
     listener_.reset();
     if (fork_generation_ != soft::fork_generation()) return;
     if (alive())
-        end(kFlushed);
+        leave();
     else if (state_ != State::lingering)
         close_socket();
 }
@@ -107,7 +107,7 @@ void Stream::detach() noexcept {
     std::unique_lock guard(lock_);
     if (fork_generation_ == soft::fork_generation()) {
         drain_before_detach(guard);
-        if (alive()) end(kFlushed);
+        if (alive()) leave();
     }
     gone = std::move(qp_);
 }
@@ -149,7 +149,7 @@ Status Stream::post_receive(const ReceiveRequest& request) noexcept {
     if (!posted) return posted;
     if (state_ == State::lingering || state_ == State::closed)
         qp_->flush_receives();
-    else if (blocked_)
+    else if (waiting() || blocked_)
         progress();
     return posted;
 }
@@ -162,7 +162,7 @@ void Stream::set_observer(RemoteAccessObserver* observer) noexcept {
 void Stream::fail_qp() noexcept {
     const std::lock_guard guard(lock_);
     if (alive())
-        end(kFlushed);
+        leave();
     else
         qp_->flush_receives();
 }
@@ -193,7 +193,7 @@ void Stream::serve(std::uint32_t epoll_events) noexcept {
                 return;
             }
             progress();
-            if (state_ == State::draining && !unsent()) finish_drain();
+            if (state_ == State::draining && !unsent()) leave();
             return;
         case State::lingering: {
             std::byte ignored[4096];
@@ -220,7 +220,7 @@ void Stream::on_deadline() noexcept {
             fail_connecting(CmEventType::unreachable, "no answer from the program");
             return;
         case State::reading_request: close_socket(); return;
-        case State::draining: finish_drain(); return;
+        case State::draining: leave(); return;
         case State::lingering: close_socket(); return;
         case State::accepted:
         case State::open:
@@ -229,10 +229,7 @@ void Stream::on_deadline() noexcept {
                 if (host_lost(socket_.get())) return end_of_stream(true);
                 watch_peer();
             }
-            if (!blocked_) return;
-            progress();
-            if (blocked_ && rnr_retry_count_ < kRetryForEver)
-                terminate(wire::terminate::ddp_untagged_no_buffer, rx_header_, rx_messages_);
+            if (waiting()) on_receive_deadline();
             return;
         case State::idle:
         case State::requested:
@@ -242,7 +239,7 @@ void Stream::on_deadline() noexcept {
 
 void Stream::receive_posted() noexcept {
     const std::lock_guard guard(lock_);
-    if (blocked_ && qp_) progress();
+    if ((waiting() || blocked_) && qp_) progress();
 }
 
 // --- states and closing
@@ -265,6 +262,7 @@ void Stream::progress() noexcept {
 /// (a receive is missing there), so we look ourselves while something is unanswered.
 void Stream::watch_peer() noexcept {
     if (watching_peer_ || blocked_ || !alive() || (awaited_.empty() && batch_->empty())) return;
+    if (waiting() && (rnr_timer_runs_ || qp_->imm_without_receive())) return;  // one deadline only
     arm(kLookAfterPeer);
     watching_peer_ = true;
 }
@@ -315,7 +313,9 @@ void Stream::end(Failure first_outstanding) noexcept {
     failing_.reset();
     parting_.reset();
     direct_.reset();
-    blocked_ = false;
+    blocked_ = rnr_timer_runs_ = notice_due_ = false;
+    parked_.clear();
+    parked_begin_ = 0;
     disarm();
     if (broken)
         close_socket();
@@ -332,7 +332,11 @@ void Stream::end(Failure first_outstanding) noexcept {
     if (!std::exchange(disconnect_raised_, true)) raise(CmEventType::disconnected);
 }
 
-void Stream::finish_drain() noexcept {
+/// Ends the connection in order.
+void Stream::leave() noexcept {
+    // The peer may not have asked yet for the messages that our program has seen already.
+    if (may_transmit_ && own_peer_ && batch_->empty() && part_ == Part::begin && build_notice())
+        batch_->send(socket_.get());
     end(kFlushed);
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "core/base/ring.hpp"
 #include "core/base/unique_fd.hpp"
@@ -130,6 +131,18 @@ private:
         std::uint32_t messages_before = 0;
     };
 
+    // Stands before each ULPDU in parked_.
+    struct ParkedHeader {
+        std::uint32_t length = 0;  // of the ULPDU
+        std::uint32_t messages_before = 0;
+    };
+    struct Parked {
+        wire::Segment segment;
+        std::uint32_t messages_before = 0;
+        std::size_t end = 0;  // behind it in parked_
+    };
+    static constexpr std::size_t kParkedBytes = 1024 * 1024;
+
     // Where the builder is in the entry at build_next_.
     enum class Part : std::uint8_t { begin, payload, immediate };
 
@@ -140,7 +153,7 @@ private:
     void close_socket() noexcept;
     void shut() noexcept;
     void end(Failure first_outstanding) noexcept;
-    void finish_drain() noexcept;
+    void leave() noexcept;
     void drain_before_detach(std::unique_lock<std::mutex>& guard) noexcept;
     void raise(CmEventType type, std::span<const std::byte> data = {}) noexcept;
     void fail_connecting(CmEventType type, const char* why) noexcept;
@@ -171,6 +184,9 @@ private:
     bool build_request(SendEntry& entry) noexcept;
     bool build_immediate(SendEntry& entry, bool announces_send) noexcept;
     bool build_acknowledgement() noexcept;
+    [[nodiscard]] std::uint32_t new_request_id() noexcept;
+    bool build_notice() noexcept;
+    void on_notice(std::uint32_t taken) noexcept;
     [[nodiscard]] bool may_start(SendEntry& entry) noexcept;
     [[nodiscard]] bool wants_acknowledgement() const noexcept;
     [[nodiscard]] bool unsent() const noexcept;
@@ -191,6 +207,12 @@ private:
     bool take_direct() noexcept;
     bool take_staged() noexcept;
     bool begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) noexcept;
+    bool take_or_park(const wire::Segment& segment, std::span<const std::byte> ulpdu) noexcept;
+    bool park(std::span<const std::byte> ulpdu) noexcept;
+    [[nodiscard]] bool waiting() const noexcept { return parked_begin_ != parked_.size(); }
+    [[nodiscard]] Parked first_parked() const noexcept;
+    bool take_parked() noexcept;
+    void on_receive_deadline() noexcept;
     bool take_segment(const wire::Segment& segment) noexcept;
     bool take_tagged(const wire::TaggedHeader& header, std::span<const std::byte> payload,
                      std::uint64_t segment_length) noexcept;
@@ -201,6 +223,7 @@ private:
     bool take_immediate(const wire::Segment& segment) noexcept;
     bool take_request(const wire::Segment& segment) noexcept;
     bool take_response(const wire::Segment& segment) noexcept;
+    bool take_flush_response(std::span<const std::byte> content) noexcept;
     bool take_receive(TakenReceive& receive) noexcept;
     bool wait_for_receive() noexcept;
     Fault pin_target(const wire::TaggedHeader& header, std::uint64_t length, Pin& pin) noexcept;
@@ -260,7 +283,8 @@ private:
     Failure failing_with_;
     Ring<Awaited> awaited_;
     Ring<Owed> owed_;
-    std::uint32_t next_request_id_ = 1;
+    std::uint32_t next_request_id_ = wire::kNoRequest + 1;
+    bool notice_due_ = false;
     std::array<std::uint32_t, wire::kQueueCount> tx_msn_;
     std::uint32_t tx_messages_ = 0;
 
@@ -270,7 +294,12 @@ private:
     std::size_t staged_end_ = 0;
     std::optional<Direct> direct_;
     std::optional<Arriving> arriving_;
-    bool blocked_ = false;  // a message waits for a receive to be posted; nothing is read
+    bool blocked_ = false;  // nothing is read
+    // A message waits for a receive to be posted, and behind it what came later but for answers.
+    std::vector<std::byte> parked_;
+    std::size_t parked_begin_ = 0;
+    bool receive_missing_ = false;  // why take_segment() returned false
+    bool rnr_timer_runs_ = false;   // for the first parked message
     std::optional<Parting> parting_;
     std::optional<std::uint64_t> immediate_of_send_;
     std::uint64_t write_length_ = 0;  // of the write message that is arriving or came last
@@ -278,8 +307,10 @@ private:
     std::uint64_t write_end_ = 0;     // behind its last byte
     std::uint64_t read_arrived_ = 0;  // bytes of the read response that is arriving
     std::array<std::uint32_t, wire::kQueueCount> rx_msn_;
-    std::uint32_t rx_messages_ = 0;
-    wire::Header rx_header_;  // of the segment being taken, for a Terminate
+    std::uint32_t rx_messages_ = 0;  // that have arrived
+    // Of the segment being taken, for a Terminate:
+    wire::Header rx_header_;
+    std::uint32_t rx_before_ = 0;  // messages that arrived before its own
 };
 
 }  // namespace compat::core::soft

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the peer sends: bytes become FPDUs, FPDUs DDP segments, and their contents are placed. A
 // peer is trusted with nothing: every key, range, number and state is checked before use. The
-// take_* functions return false when nothing more can be taken now: a receive is missing
-// (blocked_), or the connection has ended.
+// take_* functions return false when nothing more can be taken now: a receive is missing, or the
+// connection has ended.
+//
+// A message without a receive is parked, and behind it all that the peer wanted later. Its answers
+// to what we wanted are still taken: the program may wait for those before it posts the receive.
+// Only when too much is parked the socket is left alone, and TCP holds the peer back.
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -51,11 +55,19 @@ void copy_last_word_last(std::byte* to, const std::byte* from, std::size_t lengt
     std::memcpy(to, from, front);
     std::uint64_t word = 0;
     std::memcpy(&word, from + front, kWord);
-    std::atomic_thread_fence(std::memory_order_release);
-    if (reinterpret_cast<std::uintptr_t>(to + front) % kWord == 0)
+    if (reinterpret_cast<std::uintptr_t>(to + front) % kWord == 0) {
         __atomic_store_n(reinterpret_cast<std::uint64_t*>(to + front), word, __ATOMIC_RELEASE);
-    else
-        std::memcpy(to + front, &word, kWord);
+        return;
+    }
+    std::memcpy(to + front, &word, kWord - 1);
+    __atomic_store_n(to + length - 1, from[length - 1], __ATOMIC_RELEASE);
+}
+
+/// Of the peer, to what we asked for; or the end.
+bool is_answer(wire::RdmapOpcode opcode) {
+    return opcode == wire::RdmapOpcode::read_response ||
+           opcode == wire::RdmapOpcode::atomic_response ||
+           opcode == wire::RdmapOpcode::flush_response || opcode == wire::RdmapOpcode::terminate;
 }
 
 std::uint64_t capacity_of(std::span<const Sge> sges) {
@@ -80,7 +92,7 @@ std::optional<Sge> sge_at(std::span<const Sge> sges, std::uint64_t offset) {
 void Stream::pull() noexcept {
     if (parting_) return;
     blocked_ = false;
-    if (take_staged()) {
+    if (take_parked() && take_staged()) {
         for (int i = 0; i < kReadsAtOnce; ++i) {
             const Read read = read_some();
             if (read == Read::drained) break;
@@ -114,6 +126,8 @@ Stream::Read Stream::read_some() noexcept {
                                 ? pin_target(direct_->header, direct, pin)
                                 : pin_sink(read_arrived_, direct, pin, direct);
         if (fault != Fault::none) {
+            rx_header_ = {.tagged = true, .tagged_header = direct_->header, .untagged_header = {}};
+            rx_before_ = rx_messages_;
             refuse(fault, true);
             return Read::drained;
         }
@@ -146,6 +160,7 @@ Stream::Read Stream::read_some() noexcept {
 bool Stream::take_staged() noexcept {
     while (!blocked_ && alive()) {
         if (direct_ && !take_direct()) return alive();
+        rx_before_ = rx_messages_;
         const std::span<const std::byte> staged(staging_.get() + staged_begin_,
                                                 staged_end_ - staged_begin_);
         const auto fpdu = wire::parse_fpdu(staged, crc_);
@@ -163,10 +178,76 @@ bool Stream::take_staged() noexcept {
             if (!header.violation) rx_header_ = header.header;
             return violate(*parsed.violation);
         }
-        if (!take_segment(parsed.segment)) return false;
+        if (!take_or_park(parsed.segment, fpdu.ulpdu)) return false;
+        if (parsed.segment.last()) ++rx_messages_;
         staged_begin_ += fpdu.consumed;
     }
     return false;
+}
+
+bool Stream::take_or_park(const wire::Segment& segment, std::span<const std::byte> ulpdu) noexcept {
+    if (!waiting() || is_answer(segment.opcode())) {
+        receive_missing_ = false;
+        if (take_segment(segment)) return true;
+        if (!receive_missing_) return false;
+    }
+    return park(ulpdu);
+}
+
+bool Stream::park(std::span<const std::byte> ulpdu) noexcept {
+    if (!waiting()) notice_due_ = own_peer_;
+    const ParkedHeader header{static_cast<std::uint32_t>(ulpdu.size()), rx_before_};
+    const auto bytes = std::as_bytes(std::span(&header, 1));
+    try {
+        parked_.erase(parked_.begin(),
+                      parked_.begin() + static_cast<std::ptrdiff_t>(parked_begin_));
+        parked_begin_ = 0;
+        if (parked_.size() + bytes.size() + ulpdu.size() <= kParkedBytes) {
+            parked_.reserve(parked_.size() + bytes.size() + ulpdu.size());
+            parked_.insert(parked_.end(), bytes.begin(), bytes.end());
+            parked_.insert(parked_.end(), ulpdu.begin(), ulpdu.end());
+            if (state_ == State::accepted) on_first_message();
+            return true;
+        }
+    } catch (const std::bad_alloc&) {
+        COMPAT_LOG_WARNING("qp 0x%x: no memory for a message that waits", qp_->number());
+    }
+    blocked_ = true;
+    return false;
+}
+
+Stream::Parked Stream::first_parked() const noexcept {
+    ParkedHeader header;
+    std::memcpy(&header, parked_.data() + parked_begin_, sizeof header);
+    const std::size_t begin = parked_begin_ + sizeof header;
+    const std::span<const std::byte> ulpdu(parked_.data() + begin, header.length);
+    return {wire::parse_segment(ulpdu).segment, header.messages_before, begin + header.length};
+}
+
+/// As much of what is parked as there are receives for. False when the connection has ended.
+bool Stream::take_parked() noexcept {
+    while (waiting()) {
+        const Parked first = first_parked();
+        rx_before_ = first.messages_before;
+        receive_missing_ = false;
+        if (!take_segment(first.segment)) return receive_missing_;
+        parked_begin_ = first.end;
+        notice_due_ = own_peer_ && waiting();
+    }
+    parked_.clear();
+    parked_begin_ = 0;
+    return true;
+}
+
+/// The RNR timer of the first parked message, or time to try again.
+void Stream::on_receive_deadline() noexcept {
+    const bool rnr = rnr_timer_runs_;
+    const std::uint32_t message = first_parked().messages_before;
+    progress();
+    if (!rnr || !waiting()) return;
+    const Parked first = first_parked();
+    if (first.messages_before == message)
+        terminate(wire::terminate::ddp_untagged_no_buffer, first.segment, message);
 }
 
 /// The beginning of a large tagged segment is here: place that, and let the socket deliver the
@@ -174,6 +255,7 @@ bool Stream::take_staged() noexcept {
 bool Stream::begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) noexcept {
     const auto parsed = wire::parse_header(staged.subspan(wire::kFpduLengthBytes));
     if (parsed.violation || !parsed.header.tagged) return false;
+    if (waiting() && !is_answer(parsed.header.opcode())) return false;
     rx_header_ = parsed.header;
     wire::TaggedHeader header = parsed.header.tagged_header;
     constexpr std::size_t kFront = wire::kFpduLengthBytes + wire::kTaggedHeaderBytes;
@@ -198,7 +280,9 @@ bool Stream::take_direct() noexcept {
     if (direct_->trailer != 0) return false;
     const wire::TaggedHeader header = direct_->header;
     direct_.reset();
-    return !header.last || finish_tagged(header);
+    if (!header.last) return true;
+    rx_before_ = rx_messages_++;
+    return finish_tagged(header);
 }
 
 bool Stream::take_segment(const wire::Segment& segment) noexcept {
@@ -238,7 +322,6 @@ bool Stream::take_tagged(const wire::TaggedHeader& header, std::span<const std::
 
 /// The last segment of a tagged message has been placed.
 bool Stream::finish_tagged(const wire::TaggedHeader& header) noexcept {
-    ++rx_messages_;
     if (header.opcode == wire::RdmapOpcode::write) {
         write_ended_ = true;
         Pin pin;
@@ -302,7 +385,6 @@ bool Stream::take_untagged(const wire::Segment& segment) noexcept {
     if (!taken) return false;
     if (!header.last) return true;
     ++rx_msn_[header.queue];
-    ++rx_messages_;
     if (state_ == State::accepted) on_first_message();
     return true;
 }
@@ -381,7 +463,7 @@ bool Stream::take_immediate(const wire::Segment& segment) noexcept {
     if (qp_->imm_without_receive()) {
         if (qp_->complete_imm(wc, solicited)) return true;
         write_length_ = wc.byte_length;
-        blocked_ = true;
+        receive_missing_ = true;
         arm(kImmRetry);
         return false;
     }
@@ -397,16 +479,16 @@ bool Stream::take_immediate(const wire::Segment& segment) noexcept {
 bool Stream::take_receive(TakenReceive& receive) noexcept {
     while (!qp_->take_receive(receive))
         if (wait_for_receive()) return false;
-    if (rnr_retry_count_ < kRetryForEver) disarm();
+    if (std::exchange(rnr_timer_runs_, false)) disarm();
     return true;
 }
 
-/// False when one has just been posted. The message stays in the staging buffer, and with it all
-/// that follows: TCP holds the peer back.
+/// False when one has just been posted.
 bool Stream::wait_for_receive() noexcept {
     if (qp_->srq() != nullptr && !qp_->srq()->wait(weak_from_this())) return false;
-    blocked_ = true;
-    if (rnr_retry_count_ < kRetryForEver) arm(kRnrTimer * rnr_retry_count_);
+    receive_missing_ = true;
+    if (rnr_retry_count_ < kRetryForEver && !std::exchange(rnr_timer_runs_, true))
+        arm(kRnrTimer * rnr_retry_count_);
     return true;
 }
 
@@ -421,15 +503,10 @@ bool Stream::take_request(const wire::Segment& segment) noexcept {
 }
 
 bool Stream::take_response(const wire::Segment& segment) noexcept {
+    if (segment.opcode() == wire::RdmapOpcode::flush_response)
+        return take_flush_response(segment.payload);
     if (awaited_.empty()) return violate(wire::terminate::rdmap_opcode);
     const Awaited awaited = awaited_.front();
-    if (segment.opcode() == wire::RdmapOpcode::flush_response) {
-        const auto response = wire::parse_flush_response(segment.payload);
-        if (!response || !own_peer_) return violate(wire::terminate::rdmap_opcode);
-        if (response->status == 0) return on_response(Awaited::Kind::flush, response->request_id);
-        fail_at(awaited.sequence, {WcStatus::remote_operation_error, response->status});
-        return false;
-    }
     const auto response = wire::parse_atomic_response(segment.payload);
     if (!response || awaited.kind != Awaited::Kind::atomic || awaited.id != response->request_id)
         return violate(wire::terminate::rdmap_opcode);
@@ -441,6 +518,19 @@ bool Stream::take_response(const wire::Segment& segment) noexcept {
     if (fault != Fault::none) return refuse(fault, true);
     std::memcpy(pin.address(), &response->original, sizeof response->original);
     return on_response(Awaited::Kind::atomic, response->request_id);
+}
+
+bool Stream::take_flush_response(std::span<const std::byte> content) noexcept {
+    const auto response = wire::parse_flush_response(content);
+    if (!response || !own_peer_) return violate(wire::terminate::rdmap_opcode);
+    if (response->request_id == wire::kNoRequest) {
+        on_notice(response->status);
+        return alive();
+    }
+    if (awaited_.empty()) return violate(wire::terminate::rdmap_opcode);
+    if (response->status == 0) return on_response(Awaited::Kind::flush, response->request_id);
+    fail_at(awaited_.front().sequence, {WcStatus::remote_operation_error, response->status});
+    return false;
 }
 
 /// The response to the oldest request is complete: it, and all that was sent before it, is done.
@@ -466,7 +556,7 @@ bool Stream::refuse(Fault fault, bool of_write) noexcept {
 /// The peer broke a rule. Ends the connection, but not before the responses that its earlier
 /// requests have earned are out. Always false.
 bool Stream::violate(wire::TerminateCode code) noexcept {
-    parting_ = Parting{code, rx_header_, rx_messages_};
+    parting_ = Parting{code, rx_header_, rx_before_};
     if (owed_.empty() || !may_transmit_) {
         part();
         return false;

@@ -38,7 +38,7 @@ std::uint64_t execute(const wire::AtomicRequest& request, std::uint64_t* target)
 /// More than we granted breaks the agreement on read depth.
 bool Stream::owe(Owed response) noexcept {
     response.request = rx_header_;
-    response.messages_before = rx_messages_;
+    response.messages_before = rx_before_;
     if (owed_.size() >= ird_ || !owed_.push(response))
         return violate(wire::terminate::rdmap_stream_catastrophe);
     return true;

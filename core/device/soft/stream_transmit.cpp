@@ -124,6 +124,10 @@ void Stream::build() noexcept {
             if (!build_response()) return;
             continue;
         }
+        if (notice_due_ && part_ == Part::begin) {
+            if (!build_notice()) return;
+            continue;
+        }
         if (built_since_asked_ >= kAskAfter && part_ == Part::begin && wants_acknowledgement())
             build_acknowledgement();
         if (build_entry()) continue;
@@ -249,11 +253,16 @@ bool Stream::build_immediate(SendEntry& entry, bool announces_send) noexcept {
     return true;
 }
 
+std::uint32_t Stream::new_request_id() noexcept {
+    if (next_request_id_ == wire::kNoRequest) ++next_request_id_;
+    return next_request_id_++;
+}
+
 bool Stream::build_request(SendEntry& entry) noexcept {
     std::array<std::byte, wire::kAtomicRequestBytes> content;
     if (!batch_->has_room(content.size(), 1)) return false;
     const WorkRequest& request = entry.request;
-    const std::uint32_t id = next_request_id_++;
+    const std::uint32_t id = new_request_id();
     Awaited awaited{.id = id, .sequence = build_next_};
     auto opcode = wire::RdmapOpcode::read_request;
     std::size_t size = 0;
@@ -311,7 +320,7 @@ bool Stream::wants_acknowledgement() const noexcept {
 bool Stream::build_acknowledgement() noexcept {
     std::array<std::byte, wire::kReadRequestBytes> content;
     if (!batch_->has_room(content.size(), 1)) return false;
-    const std::uint32_t id = next_request_id_++;
+    const std::uint32_t id = new_request_id();
     wire::encode(wire::ReadRequest{.sink_stag = id}, content);
     (void)emit(wire::UntaggedHeader{.opcode = wire::RdmapOpcode::read_request,
                                     .queue = wire::kQueueRequest,
@@ -322,6 +331,32 @@ bool Stream::build_acknowledgement() noexcept {
     acknowledge_asked_ = build_next_;
     built_since_asked_ = 0;
     return true;
+}
+
+/// Tells a peer of ours, unasked, up to where its messages have been taken: when the next one has
+/// to wait for a receive (what asks for an acknowledgement may be behind it), and before we leave.
+bool Stream::build_notice() noexcept {
+    std::array<std::byte, wire::kFlushResponseBytes> content;
+    if (!batch_->has_room(content.size(), 1)) return false;
+    const std::uint32_t taken = waiting() ? first_parked().messages_before : rx_messages_;
+    wire::encode(wire::FlushResponse{wire::kNoRequest, taken}, content);
+    (void)emit(wire::UntaggedHeader{.opcode = wire::RdmapOpcode::flush_response,
+                                    .queue = wire::kQueueResponse,
+                                    .msn = tx_msn_[wire::kQueueResponse]},
+               std::array{ours(content)});
+    notice_due_ = false;
+    return true;
+}
+
+/// The peer has taken so many messages of this stream.
+void Stream::on_notice(std::uint32_t taken) noexcept {
+    auto end = qp_->sends.oldest();
+    const auto is_taken = [&](const SendEntry& entry) {
+        return static_cast<std::int32_t>(taken - entry.first_message - entry.message_count) >= 0;
+    };
+    while (end < build_next_ && is_taken(qp_->sends.at(end))) ++end;
+    qp_->sends.acknowledge(end);
+    complete_sends();
 }
 
 Fault Stream::emit(wire::TaggedHeader header, std::span<const Payload> pieces) noexcept {
@@ -389,6 +424,8 @@ void Stream::on_terminate(std::span<const std::byte> content) noexcept {
                        wire::terminate_text(message->code));
     const auto offender = find_offender(*message);
     const bool peers_own_trouble = message->code == wire::terminate::rdmap_local_catastrophic;
+    if (peers_own_trouble && message->has_message_count) on_notice(message->message_count);
+    if (!alive()) return;
     if (!peers_own_trouble && offender < qp_->sends.next()) {
         qp_->sends.fail(offender, failure_of(message->code));
     }

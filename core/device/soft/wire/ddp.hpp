@@ -7,6 +7,8 @@
 // before
 //   the Send it belongs to. It takes an MSN of queue 0 and no receive.
 // - Flush: opcodes flush_request and flush_response, below.
+// - Notice: a flush_response to kNoRequest. Its status says how many messages of the stream to its
+//   sender have been taken, counted as in terminate.hpp.
 #pragma once
 
 #include <cstddef>
@@ -200,6 +202,8 @@ struct FlushRequest {
 };
 std::size_t encode(const FlushRequest& request, std::span<std::byte> out) noexcept;
 std::optional<FlushRequest> parse_flush_request(std::span<const std::byte> content) noexcept;
+
+inline constexpr std::uint32_t kNoRequest = 0;  ///< no request has this id
 
 struct FlushResponse {
     std::uint32_t request_id = 0;
