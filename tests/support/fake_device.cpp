@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "tests/support/new_failure.hpp"
 
@@ -182,6 +183,7 @@ FakeChannel::~FakeChannel() {
 Result<core::CompletionQueue*> FakeChannel::get_event() noexcept {
     const NewFailurePaused paused;
     if (const auto error = device_.enter(Call::get_completion_event)) return failure(*error);
+    while (held) std::this_thread::yield();
     if (const Status taken = take_one(fd_); !taken) return failure(taken.error());
     const std::lock_guard lock(mutex_);
     core::CompletionQueue* const queue = events_.front();

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -162,6 +163,8 @@ public:
     /// An event that no completion stands behind.
     void raise(core::CompletionQueue* queue);
     [[nodiscard]] std::size_t pending() const;
+    /// While true, get_event() takes nothing: its caller is about to sleep.
+    std::atomic<bool> held = false;
 
 private:
     FakeDevice& device_;

@@ -45,8 +45,13 @@ int setup(void** state) {
     return 0;
 }
 
+FakeChannel& channel_of(Fixture& fixture) {
+    return *fixture.device.channels().front();
+}
+
 int teardown(void** state) {
     const std::unique_ptr<Fixture> fixture(static_cast<Fixture*>(*state));
+    if (fixture->waiter != nullptr) channel_of(*fixture).held = false;
     for (std::thread& thread : fixture->threads)
         if (thread.joinable()) thread.join();
     fixture->cq.reset();
@@ -59,9 +64,6 @@ Fixture& of(void** state) {
     return *static_cast<Fixture*>(*state);
 }
 
-FakeChannel& channel_of(Fixture& fixture) {
-    return *fixture.device.channels().front();
-}
 FakeCq& fake(Fixture& fixture) {
     return *fixture.device.cqs()[0];
 }
@@ -254,18 +256,41 @@ void each_of_two_sleepers_is_woken(void** state) {
     assert_int_equal(woken.load(), 2);
 }
 
-void polling_while_another_thread_sleeps_takes_none_of_its_events(void** state) {
-    Fixture& fixture = of(state);
-    std::atomic<int> woken{0};
+/// A thread that is about to sleep, and an event that it has not taken yet.
+void start_slow_sleeper(Fixture& fixture, std::atomic<int>& woken) {
+    channel_of(fixture).held = true;
     fixture.threads.emplace_back([&] {
         if (fixture.waiter->wait()) ++woken;
     });
     wait_for_sleepers(fixture, 1);
-    assert_ids(poll_ids(*fixture.other, 1), {});
-    assert_int_equal(fixture.device.calls(Call::get_completion_event), 1);
-    push(fake(fixture), 1);
+}
+
+void end_slow_sleeper(Fixture& fixture, const std::atomic<int>& woken) {
+    channel_of(fixture).held = false;
+    push(fake(fixture), 9);
     fixture.threads.back().join();
     assert_int_equal(woken.load(), 1);
+}
+
+void polling_while_another_thread_sleeps_takes_none_of_its_events(void** state) {
+    Fixture& fixture = of(state);
+    std::atomic<int> woken{0};
+    start_slow_sleeper(fixture, woken);
+    push(other_fake(fixture), 1);
+    assert_ids(poll_ids(*fixture.other, 1), {1});
+    assert_ids(poll_ids(*fixture.other, 1), {});
+    assert_int_equal(channel_of(fixture).pending(), 1);
+    end_slow_sleeper(fixture, woken);
+}
+
+void waiting_while_another_thread_sleeps_takes_none_of_its_events(void** state) {
+    Fixture& fixture = of(state);
+    std::atomic<int> woken{0};
+    start_slow_sleeper(fixture, woken);
+    push(other_fake(fixture), 1);
+    assert_ready(fixture, *fixture.other);
+    assert_int_equal(channel_of(fixture).pending(), 1);
+    end_slow_sleeper(fixture, woken);
 }
 
 void nothing_there_in_nonblocking_mode_is_would_block(void** state) {
@@ -520,6 +545,7 @@ int main() {
         TEST(blocking_wait_sleeps_over_stale_events),
         TEST(each_of_two_sleepers_is_woken),
         TEST(polling_while_another_thread_sleeps_takes_none_of_its_events),
+        TEST(waiting_while_another_thread_sleeps_takes_none_of_its_events),
         TEST(nothing_there_in_nonblocking_mode_is_would_block),
         TEST(signal_ends_a_blocking_wait),
         TEST(failed_channel_is_interrupted_and_logged),
