@@ -92,26 +92,41 @@ ssize_t transfer_list(EpFace& face, core::Opcode opcode, const iovec* iov, void*
                           .entry_flags = entry_of(opcode)});
 }
 
-/// The remote ranges of a message call, checked against the bytes that are to move.
+/// The remote ranges of a message call, checked against the bytes that are to move. Neighbours
+/// become one: fewer work requests, and the target of a write with data learns its whole length.
 class RemoteList {
 public:
+    RemoteList() noexcept {}
+
     int add(const fi_rma_iov* iov, std::size_t count, std::uint64_t length) noexcept {
         std::uint64_t total = 0;
         for (std::size_t at = 0; at < count; ++at) {
             if (const int bad = check_key(iov[at].key, iov[at].len); bad != 0) return bad;
-            ranges_[at] = {iov[at].addr, iov[at].len, static_cast<std::uint32_t>(iov[at].key)};
+            add({iov[at].addr, iov[at].len, static_cast<std::uint32_t>(iov[at].key)});
             total += iov[at].len;
         }
-        // A range of zero bytes says where nothing goes; more of them say no more.
-        count_ = length == 0 && count > 1 ? 1 : count;
         return total == length ? 0 : -FI_EINVAL;
     }
     [[nodiscard]] std::span<const core::RemoteRange> ranges() const noexcept {
-        return {ranges_.data(), count_};
+        return {ranges_, count_};
     }
 
 private:
-    std::array<core::RemoteRange, core::kMaxSegments> ranges_;
+    void add(const core::RemoteRange& range) noexcept {
+        core::RemoteRange* last = count_ != 0 ? &ranges_[count_ - 1] : nullptr;
+        if (last != nullptr && last->rkey == range.rkey &&
+            last->address + last->length == range.address) {
+            last->length += range.length;
+        } else if (last == nullptr || range.length != 0) {
+            // Of several ranges without bytes the first one says where nothing goes.
+            if (last != nullptr && last->length == 0) --count_;
+            ranges_[count_++] = range;
+        }
+    }
+
+    union {  // uninitialised, as in LocalList
+        core::RemoteRange ranges_[core::kMaxSegments];
+    };
     std::size_t count_ = 0;
 };
 
