@@ -149,6 +149,7 @@ public:
 
     std::atomic<bool> stop{false};  ///< set before threads are joined in teardown
     std::atomic<int> wrong{0};      ///< threads count here what they may not assert
+    std::atomic<int> done{0};       ///< and here what went well
 
 private:
     friend int teardown(void** state);
