@@ -102,7 +102,8 @@ static inline int fi_import(uint32_t version, const char* name, void* attr, size
 
 static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging* log_fid) {
     log_fid->fid.fclass = FI_CLASS_LOG;
-    return fi_import(version, "logging", NULL, 0, flags, &log_fid->fid, log_fid->fid.context);
+    log_fid->ops->size = sizeof(struct fi_ops_log);
+    return fi_import(version, "logging", NULL, 0, flags, &log_fid->fid, log_fid);
 }
 
 #ifdef __cplusplus
