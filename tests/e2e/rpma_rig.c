@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROLE_SECONDS = 300, LISTEN_TRIES = 20 };
+enum { LISTEN_TRIES = 20 };
+unsigned rig_role_seconds = 300;
 
 // --- checks
 
@@ -44,6 +45,14 @@ double rig_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+uint64_t rig_random(uint64_t* state, uint64_t below) {
+    *state += UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (mixed ^ (mixed >> 31)) % below;
 }
 
 // --- between the two processes
@@ -249,7 +258,7 @@ _Noreturn static void run_role(const struct rig_test* test, bool server, int oth
     struct rig rig = {.server = server,
                       .address = test->address != NULL ? test->address : "127.0.0.1",
                       .other = other};
-    alarm(ROLE_SECONDS);
+    alarm(rig_role_seconds);
     rig_say(&rig, &(pid_t){getpid()}, sizeof(pid_t));
     rig_hear(&rig, &rig.other_pid, sizeof rig.other_pid);
     MUST(rpma_utils_get_ibv_context(

@@ -38,6 +38,7 @@ struct rig_test {
 // Runs the tests whose names contain the first argument, or all. The result is main()'s: 0, 1, or
 // RIG_SKIPPED if all were skipped. Roles run with a peer, which must be free of objects at the end.
 int rig_main(const struct rig_test* tests, size_t count, int argc, char** argv);
+extern unsigned rig_role_seconds;  // after which a role counts as hanging
 #define RIG_MAIN(tests)                                        \
     int main(int argc, char** argv) {                          \
         return rig_main(tests, RIG_LENGTH(tests), argc, argv); \
@@ -78,6 +79,9 @@ void rig_meet(struct rig* rig);
 void rig_sleep_until_told(struct rig* rig);
 
 double rig_seconds(void);  // monotonic
+
+// Reproducible: the same seed, the same numbers. [0, below)
+uint64_t rig_random(uint64_t* state, uint64_t below);
 
 // --- connections
 
