@@ -96,6 +96,12 @@ private:
     }
 
     void try_provider(const Provider& provider) {
+        if (!is_allowed(provider.kind)) {
+            explanation_.add(provider.name +
+                             (": FABRIC_COMPAT_DEVICE is " +
+                              std::string(core::setting_text(core::Setting::device))));
+            return;
+        }
         bool has_device = false;
         bool has_type = false;
         for (core::Device* device : core::all_devices()) {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fi_compat/provider.hpp"
 
-#include <strings.h>
-
 #include <array>
-#include <cstring>
 #include <string_view>
 
 #include "fi_compat/names.hpp"
@@ -81,7 +78,13 @@ DeviceKind kind_of(const core::Device& device) noexcept {
     return device.native_context() != nullptr ? DeviceKind::rdma : DeviceKind::soft;
 }
 
+bool is_allowed(DeviceKind kind) noexcept {
+    const std::string_view only = core::setting_text(core::Setting::device);
+    return kind == DeviceKind::soft ? only != "verbs" : only != "soft";
+}
+
 core::Device* find_device(const Provider& provider, const char* domain_name) noexcept {
+    if (!is_allowed(provider.kind)) return nullptr;
     for (core::Device* device : core::all_devices()) {
         if (kind_of(*device) != provider.kind) continue;
         // The software device is one, whatever interface the domain is named after.

@@ -32,6 +32,9 @@ const Provider* find_provider(const char* prov_name) noexcept;
 
 DeviceKind kind_of(const core::Device& device) noexcept;
 
+/// Whether FABRIC_COMPAT_DEVICE lets devices of that kind be used.
+bool is_allowed(DeviceKind kind) noexcept;
+
 /// The device that an info (or an opened domain) names; null when there is none. name null: the
 /// first one of the provider's kind.
 core::Device* find_device(const Provider& provider, const char* domain_name) noexcept;

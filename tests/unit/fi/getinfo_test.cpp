@@ -133,6 +133,19 @@ void the_environment_calls_aliases_too(void** state) {
     assert_int_equal(rig.get(), -FI_ENODATA);
 }
 
+void the_environment_may_forbid_a_kind_of_device(void** state) {
+    Rig& rig = rig_of(state);
+    setenv("FABRIC_COMPAT_DEVICE", "verbs", 1);
+    const int only_verbs = rig.get();
+    const int only_names = rig.get(kApi, nullptr, nullptr, FI_PROV_ATTR_ONLY);
+    setenv("FABRIC_COMPAT_DEVICE", "soft", 1);
+    const int only_soft = rig.get();
+    unsetenv("FABRIC_COMPAT_DEVICE");
+    assert_int_equal(only_verbs, -FI_ENODATA);
+    assert_int_equal(only_names, -FI_ENODATA);
+    assert_int_equal(only_soft, 0);
+}
+
 void provider_attributes_alone_list_names(void** state) {
     Rig& rig = rig_of(state);
     assert_int_equal(rig.get(kApi, nullptr, nullptr, FI_PROV_ATTR_ONLY), 0);
@@ -701,6 +714,7 @@ int main() {
         INFO_TEST(without_a_name_the_software_device_is_compat),
         INFO_TEST(aliases_answer_when_they_are_called),
         INFO_TEST(the_environment_calls_aliases_too),
+        INFO_TEST(the_environment_may_forbid_a_kind_of_device),
         INFO_TEST(provider_attributes_alone_list_names),
         INFO_TEST(every_structure_is_complete),
         cmocka_unit_test(no_hints_ask_for_nothing),
