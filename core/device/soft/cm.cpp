@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "core/base/log.hpp"
 #include "core/device/soft/qp_end.hpp"
@@ -82,24 +83,22 @@ Result<CmEvent> SoftCmChannel::get_event() noexcept {
     }
 }
 
-void SoftCmChannel::raise(CmEvent event) noexcept {
+void SoftCmChannel::raise(CmEvents& events) noexcept {
+    std::size_t count = events.size();
     {
         const std::lock_guard guard(lock_);
-        events_.push_back(std::move(event));
+        events_.splice(events_.end(), events);
     }
-    ready_.post();
+    for (; count != 0; --count) ready_.post();
 }
 
-std::deque<CmEvent> SoftCmChannel::withdraw(const CmId* id) noexcept {
-    std::deque<CmEvent> taken;
+CmEvents SoftCmChannel::withdraw(const CmId* id) noexcept {
+    CmEvents taken;
     const std::lock_guard guard(lock_);
     for (auto event = events_.begin(); event != events_.end();) {
-        if (event->id != id) {
-            ++event;
-            continue;
-        }
-        taken.push_back(std::move(*event));
-        event = events_.erase(event);
+        const auto own = event++;
+        if (own->id != id) continue;
+        taken.splice(taken.end(), events_, own);
         ready_.try_wait();
     }
     return taken;
@@ -107,14 +106,14 @@ std::deque<CmEvent> SoftCmChannel::withdraw(const CmId* id) noexcept {
 
 // --- EventPort
 
-bool EventPort::raise(CmEvent& event) noexcept {
+bool EventPort::raise(CmEvents& event) noexcept {
     const std::lock_guard guard(lock_);
     if (id_ == nullptr) return false;
-    event.id = id_;
+    event.front().id = id_;
     if (channel_ != nullptr)
-        channel_->raise(std::move(event));
+        channel_->raise(event);
     else
-        waiting_.push_back(std::move(event));
+        waiting_.splice(waiting_.end(), event);
     return true;
 }
 
@@ -122,13 +121,12 @@ void EventPort::migrate(SoftCmChannel* channel) noexcept {
     const std::lock_guard guard(lock_);
     if (channel_ != nullptr) waiting_ = channel_->withdraw(id_);
     channel_ = channel;
-    for (CmEvent& event : waiting_) channel_->raise(std::move(event));
-    waiting_.clear();
+    channel_->raise(waiting_);
 }
 
-std::deque<CmEvent> EventPort::close() noexcept {
+CmEvents EventPort::close() noexcept {
     const std::lock_guard guard(lock_);
-    std::deque<CmEvent> waiting = std::move(waiting_);
+    CmEvents waiting = std::move(waiting_);
     if (channel_ != nullptr) waiting = channel_->withdraw(id_);
     id_ = nullptr;
     channel_ = nullptr;
@@ -217,13 +215,15 @@ Status SoftCmId::bind(const SocketAddress& local) noexcept {
     return {};
 }
 
-Status SoftCmId::listen(int backlog) noexcept {
+Status SoftCmId::listen(int backlog) noexcept try {
     if (!bound_ || listener_) return failure(Errc::wrong_state);
     listening_at_ = local_address_of(bound_.get());
     auto listener = std::make_shared<Listener>(std::move(bound_), port_);
     const Status started = listener->start(backlog);
     if (started) listener_ = std::move(listener);
     return started;
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
 }
 
 Status SoftCmId::resolve(const SocketAddress& local, const SocketAddress& peer,
@@ -239,7 +239,12 @@ Result<std::unique_ptr<QueuePair>> SoftCmId::create_qp(const QpAttr& attr) noexc
     const std::uint32_t number = (*end)->number();
     if (const Status attached = stream_->attach(std::move(*end)); !attached)
         return failure(attached.error());
-    return std::make_unique<SoftQp>(stream_, number);
+    std::unique_ptr<QueuePair> qp(new (std::nothrow) SoftQp(stream_, number));
+    if (!qp) {
+        stream_->detach();
+        return failure(Errc::no_memory);
+    }
+    return qp;
 }
 
 Status SoftCmId::connect(const ConnectionParameters& parameters) noexcept {

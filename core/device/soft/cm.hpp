@@ -2,7 +2,7 @@
 // Connection management of the software device: event channels, identifiers, listeners.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <mutex>
 
 #include "core/base/event_fd.hpp"
@@ -15,21 +15,25 @@ namespace compat::core::soft {
 class Stream;
 class SoftCmId;
 
+/// A list, so that an event goes from one place to the next without memory: whoever raises it has
+/// made its node beforehand, and none is lost when memory runs out.
+using CmEvents = std::list<CmEvent>;
+
 class SoftCmChannel final : public CmChannel {
 public:
     static Result<std::unique_ptr<SoftCmChannel>> create() noexcept;
     [[nodiscard]] int fd() const noexcept override { return ready_.fd(); }
     Result<CmEvent> get_event() noexcept override;
 
-    void raise(CmEvent event) noexcept;
+    void raise(CmEvents& events) noexcept;  ///< takes them all
     /// Takes out what waits for that id.
-    std::deque<CmEvent> withdraw(const CmId* id) noexcept;
+    CmEvents withdraw(const CmId* id) noexcept;
 
 private:
     explicit SoftCmChannel(EventFd ready) : ready_(std::move(ready)) {}
     EventFd ready_;  ///< semaphore: as many as events wait
     std::mutex lock_;
-    std::deque<CmEvent> events_;
+    CmEvents events_;
 };
 
 /// Where the events of one identifier go. Shared by the identifier and the sources that raise
@@ -39,16 +43,16 @@ public:
     EventPort(SoftCmId* id, SoftCmChannel* channel) : id_(id), channel_(channel) {}
 
     /// False when the identifier is gone: the event stays the caller's.
-    bool raise(CmEvent& event) noexcept;
+    bool raise(CmEvents& event) noexcept;
     void migrate(SoftCmChannel* channel) noexcept;
     /// The identifier goes: its waiting events are taken out for the caller to destroy.
-    std::deque<CmEvent> close() noexcept;
+    CmEvents close() noexcept;
 
 private:
     std::mutex lock_;
     SoftCmId* id_;
     SoftCmChannel* channel_;
-    std::deque<CmEvent> waiting_;  ///< while there is no channel
+    CmEvents waiting_;  ///< while there is no channel
 };
 
 /// A TCP listener: accepts, reads each request and raises connect_request.

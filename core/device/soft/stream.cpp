@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace compat::core::soft {
@@ -348,10 +350,15 @@ void Stream::end_of_stream(bool lost) noexcept {
 }
 
 void Stream::raise(CmEventType type, std::span<const std::byte> data) noexcept {
-    if (!port_) return;
-    CmEvent event;
-    event.type = type;
-    event.private_data.assign(data.begin(), data.end());
+    if (!port_ || !COMPAT_ASSERT(!spare_events_.empty())) return;
+    CmEvents event;
+    event.splice(event.begin(), spare_events_, spare_events_.begin());
+    event.front().type = type;
+    try {
+        event.front().private_data.assign(data.begin(), data.end());
+    } catch (const std::bad_alloc&) {
+        COMPAT_LOG_ERROR("no memory for the private data of %s", peer_.text().c_str());
+    }
     port_->raise(event);
 }
 

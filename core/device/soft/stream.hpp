@@ -247,6 +247,7 @@ private:
     State state_ = State::idle;
     std::shared_ptr<EventPort> port_;
     std::shared_ptr<EventPort> listener_;  // passive, until the request is handed over
+    CmEvents spare_events_ = CmEvents(2);  // how the start ended, and disconnected
     bool disconnect_raised_ = false;
     bool watching_peer_ = false;  // a deadline for looking after the peer's host is set
     UniqueFd socket_;

@@ -244,15 +244,16 @@ void Stream::on_request(const wire::StartFrame& frame) noexcept {
     }
     rewatch(socket_.get(), interest_ = EPOLLRDHUP);
     try {
-        CmEvent event;
-        event.type = CmEventType::connect_request;
-        event.private_data.assign(frame.private_data.begin(), frame.private_data.end());
-        event.request = SoftCmId::of_request(shared_from_this());
+        CmEvents event(1);
+        event.front().type = CmEventType::connect_request;
+        event.front().private_data.assign(frame.private_data.begin(), frame.private_data.end());
+        event.front().request = SoftCmId::of_request(shared_from_this());
         if (listener_ && listener_->raise(event)) {
             listener_.reset();
             return;
         }
-        static_cast<SoftCmId&>(*event.request).release_stream();  // it must not call us back
+        static_cast<SoftCmId&>(*event.front().request)
+            .release_stream();  // it must not call us back
     } catch (const std::bad_alloc&) {
         COMPAT_LOG_ERROR("no memory for a request from %s", peer_.text().c_str());
     }
