@@ -76,10 +76,11 @@ void WaitObject::signal() noexcept {
 }
 
 void WaitObject::reset() noexcept {
-    if (event_fd_ < 0 || !signaled_.load()) return;
+    if (event_fd_ < 0) return;
     eventfd_t ignored = 0;
-    // Emptied before the flag falls: a signal() in between finds the flag up and is covered by the
-    // look at the queue that follows every reset.
+    // Emptied whatever the flag says: a signal() that had raised it may write only after another
+    // reset(). And before the flag falls: a signal() in between finds the flag up and is covered by
+    // the look at the queue that follows every reset.
     eventfd_read(event_fd_, &ignored);
     signaled_.store(false);
 }
