@@ -267,6 +267,20 @@ void sleepers_play_ping_pong(void** state) {
     assert_int_equal(fixture.wrong, 0);
 }
 
+// A program may arm and never take its events: the channel must neither grow nor lose its place.
+void events_that_nobody_takes_do_no_harm(void** state) {
+    Pair& pair = fixture_of(state).connect();
+    for (int round = 0; round < 1000; ++round) {
+        arm(pair.active.send_cq());
+        const Buffer& local =
+            pair.active.buffers.empty() ? pair.active.buffer(8) : pair.active.buffers.front();
+        must_post(pair.active, {.wr_id = 1, .sges = {local.sge(0, 0)}});
+        expect(pair.active.send_cq(), 1);
+    }
+    for (int round = 0; round < 1000; ++round) assert_event(pair.active, pair.active.send_cq());
+    assert_no_event(pair.active);
+}
+
 void passive_program_that_sleeps_is_served(void** state) {
     // Nobody polls for the target: one-sided requests complete all the same.
     Pair& pair = fixture_of(state).connect();
@@ -294,6 +308,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(blocking_get_event_returns_when_the_peer_sends),
     CONTRACT_TEST(signal_interrupts_a_blocking_get_event),
     CONTRACT_TEST(sleepers_play_ping_pong),
+    CONTRACT_TEST(events_that_nobody_takes_do_no_harm),
     CONTRACT_TEST(passive_program_that_sleeps_is_served),
 };
 

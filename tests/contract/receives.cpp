@@ -153,6 +153,29 @@ void waiting_message_does_not_lose_what_follows_it(void** state) {
     expect(pair.passive.receive_cq(), 2);
 }
 
+// Each side waits for its own message to be answered before it posts the receive for the other's.
+void both_sides_may_wait_for_a_receive_and_still_read_and_write(void** state) {
+    Pair& pair = fixture_of(state).connect();
+    const Buffer* local[2] = {};
+    const std::pair<Side*, Side*> ways[] = {{&pair.active, &pair.passive},
+                                            {&pair.passive, &pair.active}};
+    for (unsigned way = 0; way < 2; ++way) {
+        const auto& [from, to] = ways[way];
+        local[way] = &from->buffer(20'000);
+        const Buffer& remote = to->buffer(20'000);
+        local[way]->fill_pattern(way);
+        must_post(*from, {{.wr_id = 1, .sges = {local[way]->sge()}, .remote = at(remote)},
+                          {.wr_id = 2, .opcode = Opcode::send}});
+    }
+    for (const auto& [from, to] : ways) expect(from->send_cq(), 1);
+    for (const auto& [from, to] : ways) expect_nothing(from->send_cq());
+    for (const auto& [from, to] : ways) must_post_receive(*from, 3);
+    for (const auto& [from, to] : ways) {
+        expect(from->send_cq(), 2);
+        expect(from->receive_cq(), 3);
+    }
+}
+
 void message_that_waits_longer_than_its_retries_fails(void** state) {
     SideOptions finite;
     finite.rnr_retry_count = 1;
@@ -358,6 +381,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(both_queue_pairs_of_an_empty_srq_go_on_when_receives_come),
     CONTRACT_TEST(message_waits_for_a_receive_that_another_thread_posts),
     CONTRACT_TEST(waiting_message_does_not_lose_what_follows_it),
+    CONTRACT_TEST(both_sides_may_wait_for_a_receive_and_still_read_and_write),
     CONTRACT_TEST(message_that_waits_longer_than_its_retries_fails),
     CONTRACT_TEST(connection_with_a_waiting_message_can_be_destroyed),
     CONTRACT_TEST(fast_sender_is_held_back_by_a_slow_receiver),
