@@ -17,6 +17,8 @@
 //    caller's memory. Deregistering a region ends every access to it before the call returns.
 //  - Parents outlive children: PD, CQ, SRQ and CmId before the QP, channel before CQ and CmId.
 //  - Every call may be made from any thread. Two threads posting to one QP are serialised.
+//  - A child process (fork) that inherited objects cannot use them; closing them there does nothing
+//    to the parent's.
 //  - Nothing blocks but get_event() on a descriptor without O_NONBLOCK and resolve().
 #pragma once
 

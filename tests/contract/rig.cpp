@@ -399,7 +399,7 @@ int run_contract(int argc, char** argv) {
         {"errors", error_tests()},   {"receives", receive_tests()},
         {"atomics", atomic_tests()}, {"flush", flush_tests()},
         {"events", event_tests()},   {"connections", connection_tests()},
-        {"memory", memory_tests()},
+        {"memory", memory_tests()},  {"fork", fork_tests()},
     };
     int failed = 0;
     int run = 0;

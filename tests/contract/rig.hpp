@@ -249,6 +249,7 @@ std::span<const CMUnitTest> flush_tests();
 std::span<const CMUnitTest> event_tests();
 std::span<const CMUnitTest> connection_tests();
 std::span<const CMUnitTest> memory_tests();
+std::span<const CMUnitTest> fork_tests();
 
 /// Runs the groups named on the command line, or all. The exit status for main().
 int run_contract(int argc, char** argv);

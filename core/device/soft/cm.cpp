@@ -99,7 +99,7 @@ CmEvents SoftCmChannel::withdraw(const CmId* id) noexcept {
         const auto own = event++;
         if (own->id != id) continue;
         taken.splice(taken.end(), events_, own);
-        ready_.try_wait();
+        if (!origin_.is_parent()) ready_.try_wait();
     }
     return taken;
 }

@@ -32,6 +32,7 @@ public:
 private:
     explicit SoftCmChannel(EventFd ready) : ready_(std::move(ready)) {}
     EventFd ready_;  ///< semaphore: as many as events wait
+    const Origin origin_;
     std::mutex lock_;
     CmEvents events_;
 };

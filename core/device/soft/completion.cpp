@@ -5,7 +5,6 @@
 #include <new>
 
 #include "core/base/assert.hpp"
-#include "core/device/soft/reactor.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -56,7 +55,8 @@ void SoftChannel::forget(SoftCq* cq) noexcept {
     const std::lock_guard guard(lock_);
     if (cq->waiting_events_ == 0) return;
     unlink(cq);
-    for (; cq->waiting_events_ > 0; --cq->waiting_events_) ready_.try_wait();
+    for (; cq->waiting_events_ > 0; --cq->waiting_events_)
+        if (!origin_.is_parent()) ready_.try_wait();
 }
 
 void SoftChannel::append(SoftCq* cq) noexcept {

@@ -9,6 +9,7 @@
 
 #include "core/base/event_fd.hpp"
 #include "core/device/device.hpp"
+#include "core/device/soft/reactor.hpp"
 
 namespace compat::core::soft {
 
@@ -32,6 +33,7 @@ private:
     void unlink(SoftCq* cq) noexcept;
 
     EventFd ready_;  ///< semaphore: as many as events wait
+    const Origin origin_;
     std::mutex lock_;
     SoftCq* first_ = nullptr;
     SoftCq* last_ = nullptr;

@@ -52,6 +52,7 @@ void Stream::set_peer(const SocketAddress& local, const SocketAddress& peer,
 }
 
 Status Stream::disconnect() noexcept {
+    if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
     if (state_ == State::draining || disconnect_raised_) return {};
     if (!connected()) return failure(Errc::wrong_state);
@@ -67,10 +68,10 @@ Status Stream::disconnect() noexcept {
 }
 
 void Stream::abandon() noexcept {
+    if (inherited()) return;
     const std::lock_guard guard(lock_);
     port_.reset();
     listener_.reset();
-    if (fork_generation_ != soft::fork_generation()) return;
     if (alive())
         leave();
     else if (state_ != State::lingering)
@@ -105,12 +106,11 @@ Status Stream::attach(std::unique_ptr<QpEnd> qp) noexcept {
 }
 
 void Stream::detach() noexcept {
+    if (inherited()) return qp_.reset();
     std::unique_ptr<QpEnd> gone;
     std::unique_lock guard(lock_);
-    if (fork_generation_ == soft::fork_generation()) {
-        drain_before_detach(guard);
-        if (alive()) leave();
-    }
+    drain_before_detach(guard);
+    if (alive()) leave();
     gone = std::move(qp_);
 }
 
@@ -128,8 +128,9 @@ void Stream::drain_before_detach(std::unique_lock<std::mutex>& guard) noexcept {
 }
 
 Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept {
-    const std::lock_guard guard(lock_);
     if (posted != nullptr) *posted = 0;
+    if (inherited()) return failure(Errc::wrong_state);
+    const std::lock_guard guard(lock_);
     if (!alive() && state_ != State::lingering && state_ != State::closed)
         return failure(Errc::wrong_state);
     Status status;
@@ -146,6 +147,7 @@ Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* pos
 }
 
 Status Stream::post_receive(const ReceiveRequest& request) noexcept {
+    if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
     const Status posted = qp_->post_receive(request);
     if (!posted) return posted;
@@ -162,6 +164,7 @@ void Stream::set_observer(RemoteAccessObserver* observer) noexcept {
 }
 
 void Stream::fail_qp() noexcept {
+    if (inherited()) return;
     const std::lock_guard guard(lock_);
     if (alive())
         leave();
@@ -240,6 +243,7 @@ void Stream::on_deadline() noexcept {
 }
 
 void Stream::receive_posted() noexcept {
+    if (inherited()) return;
     const std::lock_guard guard(lock_);
     if ((waiting() || blocked_) && qp_) progress();
 }

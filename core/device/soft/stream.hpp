@@ -147,6 +147,8 @@ private:
     enum class Part : std::uint8_t { begin, payload, immediate };
 
     // --- states and closing (stream.cpp)
+    /// The connection is a parent process's. Asked before lock_ is taken.
+    [[nodiscard]] bool inherited() const noexcept { return origin_.is_parent(); }
     [[nodiscard]] bool connected() const noexcept;  // posts are taken and sent
     [[nodiscard]] bool alive() const noexcept;      // connected, or draining
     void progress() noexcept;
@@ -255,7 +257,7 @@ private:
     SocketAddress local_;
     SocketAddress peer_;
     Clock::duration resolve_timeout_{};
-    const unsigned fork_generation_ = soft::fork_generation();
+    const Origin origin_;
 
     // what was agreed
     std::vector<std::byte> private_data_;  // of our request, until it is sent

@@ -48,6 +48,7 @@ std::uint32_t depth_of(std::uint8_t asked) {
 // --- active side
 
 Status Stream::connect(UniqueFd bound, const ConnectionParameters& parameters) noexcept {
+    if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
     if (state_ != State::idle || peer_.empty() || !qp_) return failure(Errc::wrong_state);
     if (parameters.private_data.size() > device().limits().max_connect_data)
@@ -261,6 +262,7 @@ void Stream::on_request(const wire::StartFrame& frame) noexcept {
 }
 
 Status Stream::accept(const ConnectionParameters& parameters) noexcept {
+    if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
     if (state_ != State::requested || !qp_) return failure(Errc::wrong_state);
     if (parameters.private_data.size() > device().limits().max_accept_data)
@@ -302,6 +304,7 @@ Status Stream::accept(const ConnectionParameters& parameters) noexcept {
 }
 
 Status Stream::reject(std::span<const std::byte> private_data) noexcept {
+    if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
     if (state_ != State::requested) return failure(Errc::wrong_state);
     if (private_data.size() > device().limits().max_reject_data) return failure(Errc::too_long);
