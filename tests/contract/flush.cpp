@@ -38,12 +38,13 @@ struct PersistentMemory {
         if (mapped != MAP_FAILED) data = static_cast<std::byte*>(mapped);
     }
     ~PersistentMemory() {
-        if (data != nullptr) munmap(data, kLength);
+        if (data != nullptr) munmap(data, mapped_length);
         if (fd >= 0) close(fd);
     }
     PersistentMemory(const PersistentMemory&) = delete;
     int fd = -1;
     std::byte* data = nullptr;
+    std::size_t mapped_length = kLength;
 };
 
 struct FlushFixture {
@@ -181,6 +182,22 @@ void flushes_and_writes_complete_in_order(void** state) {
     }
 }
 
+void flush_that_fails_at_the_target_fails_behind_what_went_before(void** state) {
+    Pair& pair = connect(of(state));
+    const Remote file = register_persistent(of(state), pair);
+    constexpr std::size_t kHole = kLength / 2;
+    munmap(of(state).memory.data + kHole, kLength - kHole);  // msync(2) will say so
+    of(state).memory.mapped_length = kHole;
+    const Buffer& local = pair.active.buffer(64);
+    must_post(pair.active,
+              {{.wr_id = 1, .sges = {local.sge()}, .remote = file},
+               flush_of(2, {file.rkey, file.address + kHole}, 64, FlushType::persistent),
+               {.wr_id = 3, .sges = {local.sge()}, .remote = file}});
+    expect(pair.active.send_cq(), 1);
+    expect(pair.active.send_cq(), 2, WcStatus::remote_operation_error);
+    expect(pair.active.send_cq(), 3, WcStatus::flushed);
+}
+
 #define FLUSH_TEST(function) cmocka_unit_test_setup_teardown(function, setup_flush, teardown_flush)
 
 constexpr CMUnitTest kTests[] = {
@@ -190,6 +207,7 @@ constexpr CMUnitTest kTests[] = {
     FLUSH_TEST(flush_without_its_right_is_refused),
     FLUSH_TEST(flush_beyond_the_region_is_refused),
     FLUSH_TEST(flushes_and_writes_complete_in_order),
+    FLUSH_TEST(flush_that_fails_at_the_target_fails_behind_what_went_before),
 };
 
 }  // namespace

@@ -529,7 +529,11 @@ bool Stream::take_flush_response(std::span<const std::byte> content) noexcept {
     }
     if (awaited_.empty()) return violate(wire::terminate::rdmap_opcode);
     if (response->status == 0) return on_response(Awaited::Kind::flush, response->request_id);
-    fail_at(awaited_.front().sequence, {WcStatus::remote_operation_error, response->status});
+    const Awaited awaited = awaited_.front();
+    if (awaited.kind != Awaited::Kind::flush || awaited.id != response->request_id)
+        return violate(wire::terminate::rdmap_opcode);
+    qp_->sends.acknowledge(awaited.sequence);  // the target has come as far as this
+    fail_at(awaited.sequence, {WcStatus::remote_operation_error, response->status});
     return false;
 }
 
