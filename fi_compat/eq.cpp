@@ -91,13 +91,14 @@ EventQueue::EventQueue(Fabric& fabric, const fi_eq_attr& attr, std::unique_ptr<W
 core::Result<EventQueue*> EventQueue::open(Fabric& fabric, const fi_eq_attr& attr,
                                            void* user_context) {
     if ((attr.flags & ~kEqFlags) != 0) return core::failure(core::Errc::invalid_argument);
+    const int kind = number_in(attr.wait_obj);
     WaitSet* set = nullptr;
-    if (attr.wait_obj == FI_WAIT_SET) {
+    if (kind == FI_WAIT_SET) {
         if (attr.wait_set == nullptr) return core::failure(core::Errc::invalid_argument);
         set = &WaitSet::of(attr.wait_set);
         if (&set->fabric() != &fabric) return core::failure(core::Errc::invalid_argument);
     }
-    auto wait = WaitObject::open(attr.wait_obj);
+    auto wait = WaitObject::open(kind);
     if (!wait) return core::failure(wait.error());
     std::unique_ptr<EventQueue> queue(new EventQueue(fabric, attr, std::move(*wait), user_context));
     if (set != nullptr) {

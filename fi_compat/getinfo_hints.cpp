@@ -3,8 +3,10 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <type_traits>
 
 #include "fi_compat/names.hpp"
 #include "fi_compat/object.hpp"
@@ -20,7 +22,11 @@ using Number = std::uint64_t;
 template <auto attribute, auto member>
 Number field(const fi_info& info) {
     const auto* structure = info.*attribute;
-    return structure != nullptr ? static_cast<Number>(structure->*member) : 0;
+    if (structure == nullptr) return 0;
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(structure->*member)>>)
+        return static_cast<unsigned>(number_in(structure->*member));
+    else
+        return static_cast<Number>(structure->*member);
 }
 template <auto member>
 constexpr auto tx = &field<&fi_info::tx_attr, member>;
@@ -43,9 +49,9 @@ enum class Rule : std::uint8_t {
     mode,     ///< bits required of the program must all be in the hint
     at_most,  ///< a limit
     equal,
-    equal_or_any,  ///< or the offer leaves it open
-    ranked,        ///< an enumeration, ordered by what it asks of us: names_of() is not its order
-    nothing,       ///< nobody may ask for it
+    known,    ///< any that has a name
+    ranked,   ///< an enumeration, ordered by what it asks of us: names_of() is not its order
+    nothing,  ///< nobody may ask for it
 };
 
 constexpr std::uint32_t kAlways = 0;
@@ -93,8 +99,7 @@ constexpr std::array kRows{
         FI_TYPE_PROGRESS, kAlways, progress_rank},
     Row{"domain_attr->resource_mgmt", Rule::ranked, domain<&fi_domain_attr::resource_mgmt>, -1,
         kAlways, management_rank},
-    Row{"domain_attr->av_type", Rule::equal_or_any, domain<&fi_domain_attr::av_type>,
-        FI_TYPE_AV_TYPE},
+    Row{"domain_attr->av_type", Rule::known, domain<&fi_domain_attr::av_type>, FI_TYPE_AV_TYPE},
     Row{"domain_attr->cq_data_size", Rule::at_most, domain<&fi_domain_attr::cq_data_size>},
     Row{"domain_attr->cntr_cnt", Rule::at_most, domain<&fi_domain_attr::cntr_cnt>, -1, k15},
     Row{"domain_attr->mr_iov_limit", Rule::at_most, domain<&fi_domain_attr::mr_iov_limit>, -1, k15},
@@ -129,6 +134,11 @@ constexpr std::array kMemoryRows{
     Row{"ep_attr->max_order_waw_size", Rule::at_most, ep<&fi_ep_attr::max_order_waw_size>},
 };
 
+bool has_name(fi_type type, Number value) {
+    const auto names = names_of(type);
+    return std::ranges::find(names, value, &NameRow::value) != names.end();
+}
+
 bool fits(const Row& row, Number asked, Number offered) {
     switch (row.rule) {
         case Rule::mode: return (offered & ~asked) == 0;
@@ -140,7 +150,7 @@ bool fits(const Row& row, Number asked, Number offered) {
         case Rule::subset: return (asked & ~offered) == 0;
         case Rule::at_most: return asked <= offered;
         case Rule::equal: return asked == offered;
-        case Rule::equal_or_any: return offered == 0 || asked == offered;
+        case Rule::known: return has_name(static_cast<fi_type>(row.print_as), asked);
         case Rule::ranked: return row.rank(asked) >= row.rank(offered);
         default: return false;
     }

@@ -155,7 +155,6 @@ void cut_domain(fi_domain_attr& domain, const fi_domain_attr* asked) {
     if (asked == nullptr) return;
     domain.domain = asked->domain;
     domain.threading = or_default(asked->threading, domain.threading);
-    domain.control_progress = or_default(asked->control_progress, domain.control_progress);
     domain.progress = or_default(asked->progress, domain.progress);
     domain.resource_mgmt = or_default(asked->resource_mgmt, domain.resource_mgmt);
     domain.av_type = or_default(asked->av_type, domain.av_type);

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace compat::fi {
@@ -82,6 +84,17 @@ int close_object(struct ::fid* face) noexcept {
     if (object->in_use()) return -FI_EBUSY;
     delete object;
     return 0;
+}
+
+/// The number in an enumeration that C code filled: it may be one that the type does not have, and
+/// to load such a one as the type is undefined in C++.
+template <class Enum>
+requires std::is_enum_v<Enum>
+int number_in(const Enum& value) noexcept {
+    static_assert(sizeof(Enum) == sizeof(int));
+    int number = 0;
+    std::memcpy(&number, &value, sizeof number);
+    return number;
 }
 
 /// A version word the application gave, compared with what a feature needs.

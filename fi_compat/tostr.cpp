@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/core.hpp"
+#include "fi_compat/object.hpp"
 #include "fi_compat/tostr_names.hpp"
 
 namespace compat::fi {
@@ -52,8 +53,13 @@ public:
         append_name(text_, value, names);
         text_.append("\n");
     }
-    void one_of(const char* name, std::uint64_t value, fi_type type) {
+    void one_of(const char* name, std::uint32_t value, fi_type type) {
         one_of(name, value, names_of(type));
+    }
+    template <class Enum>
+    requires std::is_enum_v<Enum>
+    void one_of(const char* name, const Enum& value, fi_type type) {
+        one_of(name, static_cast<unsigned>(number_in(value)), names_of(type));
     }
     void empty(const char* name) { line(name, "%s", "(null)"); }
 
@@ -126,7 +132,8 @@ void print(Printer& out, const fi_domain_attr& attr) {
     out.string("name", attr.name);
     out.one_of("threading", attr.threading, FI_TYPE_THREADING);
     out.one_of("progress", attr.progress, FI_TYPE_PROGRESS);
-    out.one_of("resource_mgmt", attr.resource_mgmt, names_of_resource_mgmt());
+    out.one_of("resource_mgmt", static_cast<unsigned>(number_in(attr.resource_mgmt)),
+               names_of_resource_mgmt());
     out.one_of("av_type", attr.av_type, FI_TYPE_AV_TYPE);
     out.flags("mr_mode", static_cast<unsigned>(attr.mr_mode), FI_TYPE_MR_MODE);
     out.number("mr_key_size", attr.mr_key_size);
@@ -180,7 +187,7 @@ void print(Printer& out, const fid_nic& nic) {
         out.string("address", nic.link_attr->address);
         out.number("mtu", nic.link_attr->mtu);
         out.number("speed", nic.link_attr->speed);
-        out.number("state", nic.link_attr->state);
+        out.number("state", static_cast<unsigned>(number_in(nic.link_attr->state)));
         out.string("network_type", nic.link_attr->network_type);
         out.close();
     }
@@ -253,9 +260,10 @@ void print(Printer& out, const fi_mr_attr& attr) {
 
 void print(Printer& out, const fi_cntr_attr& attr) {
     out.open("fi_cntr_attr");
-    out.string("events", attr.events == FI_CNTR_EVENTS_COMP    ? "FI_CNTR_EVENTS_COMP"
-                         : attr.events == FI_CNTR_EVENTS_BYTES ? "FI_CNTR_EVENTS_BYTES"
-                                                               : "Unknown");
+    const int events = number_in(attr.events);
+    out.string("events", events == FI_CNTR_EVENTS_COMP    ? "FI_CNTR_EVENTS_COMP"
+                         : events == FI_CNTR_EVENTS_BYTES ? "FI_CNTR_EVENTS_BYTES"
+                                                          : "Unknown");
     out.one_of("wait_obj", attr.wait_obj, FI_TYPE_WAIT_OBJ);
     out.pointer("wait_set", attr.wait_set);
     out.hex("flags", attr.flags);
@@ -321,7 +329,7 @@ std::string address_text(std::uint32_t addr_format, const void* address, std::si
     const auto socket = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
     if (!socket) return "(address of " + std::to_string(length) + " bytes)";
     const char* scheme = socket->family() == AF_INET ? "fi_sockaddr_in://" : "fi_sockaddr_in6://";
-    return scheme + socket->text();
+    return scheme + std::string(socket->text().c_str());
 }
 
 void append_text(std::string& text, const void* data, fi_type type) {

@@ -28,9 +28,9 @@ std::int64_t now_ns() noexcept {
     return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
-bool is_known(fi_wait_obj kind) {
-    constexpr fi_wait_obj kKnown[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_SET,
-                                      FI_WAIT_FD,   FI_WAIT_YIELD,  FI_WAIT_POLLFD};
+bool is_known(int kind) {
+    constexpr int kKnown[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_SET,
+                              FI_WAIT_FD,   FI_WAIT_YIELD,  FI_WAIT_POLLFD};
     return std::ranges::find(kKnown, kind) != std::end(kKnown);
 }
 
@@ -44,9 +44,9 @@ core::Status watch(int epoll_fd, int fd) noexcept {
 
 }  // namespace
 
-core::Result<std::unique_ptr<WaitObject>> WaitObject::open(fi_wait_obj kind) {
+core::Result<std::unique_ptr<WaitObject>> WaitObject::open(int kind) {
     if (!is_known(kind)) return core::failure(core::Errc::invalid_argument);
-    std::unique_ptr<WaitObject> object(new WaitObject(kind));
+    std::unique_ptr<WaitObject> object(new WaitObject(static_cast<fi_wait_obj>(kind)));
     if (kind == FI_WAIT_NONE || kind == FI_WAIT_YIELD) return object;
     object->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     object->event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

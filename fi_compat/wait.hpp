@@ -27,8 +27,8 @@ class WaitObject {
 public:
     /// kind: FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_POLLFD, FI_WAIT_YIELD; FI_WAIT_SET
     /// behaves as FI_WAIT_FD, for nesting in the set. Errors: invalid_argument (FI_WAIT_MUTEX_COND
-    /// and unknown ones), device (out of descriptors).
-    static core::Result<std::unique_ptr<WaitObject>> open(fi_wait_obj kind);
+    /// and unknown numbers), device (out of descriptors).
+    static core::Result<std::unique_ptr<WaitObject>> open(int kind);
     ~WaitObject();
     WaitObject(const WaitObject&) = delete;
     WaitObject& operator=(const WaitObject&) = delete;

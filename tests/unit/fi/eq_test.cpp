@@ -291,7 +291,10 @@ void poll_descriptors_are_counted_before_they_are_given(void** state) {
 void impossible_queues_are_refused(void** state) {
     Rig& rig = rig_of(state);
     assert_int_equal(rig.open(FI_WAIT_MUTEX_COND), -FI_EINVAL);
-    assert_int_equal(rig.open(static_cast<fi_wait_obj>(7)), -FI_EINVAL);
+    fi_eq_attr attr{};
+    const int unknown = 1000;
+    std::memcpy(&attr.wait_obj, &unknown, sizeof attr.wait_obj);
+    assert_int_equal(fi_eq_open(rig.fabric, &attr, &rig.eq, nullptr), -FI_EINVAL);
     assert_int_equal(rig.open(FI_WAIT_SET), -FI_EINVAL);  // without the set
     assert_int_equal(rig.open(FI_WAIT_UNSPEC, FI_READ), -FI_EINVAL);
     assert_null(rig.eq);
