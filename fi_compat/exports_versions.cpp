@@ -3,7 +3,8 @@
 // structures. Only the shared libraries contain this file: the nodes are in their version script.
 #include "fi_compat/exports.hpp"
 
-// GCC's attribute; the name before the "@" is what programs ask for, the function's own stays inside.
+// GCC's attribute; the name before the "@" is what programs ask for, the function's own stays
+// inside.
 #define COMPAT_SYMBOL(name, node) \
     extern "C" __attribute__((visibility("default"), symver(name "@" node)))
 
@@ -20,7 +21,9 @@
         return exported_dupinfo(layout, info);                                                \
     }                                                                                         \
     COMPAT_SYMBOL("fi_freeinfo", node)                                                        \
-    void compat_freeinfo_##suffix(fi_info* info) { free_info(info); }                         \
+    void compat_freeinfo_##suffix(fi_info* info) {                                            \
+        free_info(info);                                                                      \
+    }                                                                                         \
     static_assert(true, "ends the invocation with a semicolon")
 
 namespace compat::fi {
