@@ -56,8 +56,10 @@ Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
         return poll_locked(wcs);
     }
     auto polled = poll_queue(wcs, 0);
-    if (!polled || *polled != 0 || !waiter_.waited_.load(std::memory_order_relaxed)) return polled;
-    return waiter_.poll_empty(*this, wcs);
+    if (!polled || !waiter_.waited_.load(std::memory_order_relaxed)) return polled;
+    if (*polled == 0) return waiter_.poll_empty(*this, wcs);
+    if (*polled < wcs.size()) waiter_.found_empty();
+    return polled;
 }
 
 void WaitedCq::forget(std::uint32_t qp_num) noexcept {
@@ -187,6 +189,14 @@ Result<bool> CqWaiter::drain_stale_events() noexcept {
         if (const auto event = take_event(); !event) break;
     }
     return true;
+}
+
+/// A poll that asked for more has emptied a queue, and its program may not poll again before it
+/// looks at the descriptor.
+void CqWaiter::found_empty() noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto drained = drain_stale_events();
+    if (drained && *drained) waited_.store(false, std::memory_order_relaxed);
 }
 
 /// The queue was found empty, and somebody waits for events.

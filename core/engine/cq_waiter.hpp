@@ -27,7 +27,7 @@ public:
     WaitedCq(const WaitedCq&) = delete;
     WaitedCq& operator=(const WaitedCq&) = delete;
 
-    /// As CompletionQueue::poll(). An empty queue after a wait() takes back the events on the
+    /// As CompletionQueue::poll(). An emptied queue after a wait() takes back the events on the
     /// channel that have become stale, so that its descriptor tells the truth; a program that never
     /// waits pays nothing for that.
     Result<std::size_t> poll(std::span<WorkCompletion> wcs) noexcept;
@@ -87,6 +87,7 @@ private:
     WaitedCq* any_ready() noexcept;
     Status arm_all() noexcept;
 
+    void found_empty() noexcept;
     Result<std::size_t> poll_empty(WaitedCq& queue, std::span<WorkCompletion> wcs) noexcept;
     Result<bool> drain_stale_events() noexcept;
 

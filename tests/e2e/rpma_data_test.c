@@ -512,6 +512,34 @@ static void use_epoll(struct rig* rig) {
     MUST(rpma_conn_cfg_delete(&cfg));
 }
 
+// Without O_NONBLOCK, and without a last poll that finds nothing: a readable descriptor promises
+// that the wait does not sleep.
+static void take_in_batches(struct rpma_conn* conn, const struct rig_memory* memory) {
+    struct rpma_cq* cq = rig_cq(conn);
+    struct pollfd ready = {.events = POLLIN};
+    MUST(rpma_cq_get_fd(cq, &ready.fd));
+    size_t left = 2 * MESSAGES;
+    (void)memory;
+    while (left != 0) {
+        CHECK_EQUAL(poll(&ready, 1, -1), 1);
+        MUST(rpma_cq_wait(cq));
+        struct ibv_wc wcs[2 * MESSAGES + 1];
+        int got = 0;
+        const int code = rpma_cq_get_wc(cq, 2 * MESSAGES + 1, wcs, &got);
+        if (code == RPMA_E_NO_COMPLETION) continue;
+        MUST(code);
+        for (int i = 0; i < got; ++i) CHECK_EQUAL(wcs[i].status, IBV_WC_SUCCESS);
+        left -= (size_t)got;
+    }
+    CHECK_EQUAL(poll(&ready, 1, 0), 0);
+}
+
+static void use_batches(struct rig* rig) {
+    struct rpma_conn_cfg* cfg = rig_cfg(0, 0, 2 * MESSAGES, 0);
+    for (int i = 0; i < 20; ++i) exchange_messages(rig, cfg, take_in_batches);
+    MUST(rpma_conn_cfg_delete(&cfg));
+}
+
 static void take_by_polling(struct rpma_conn* conn, const struct rig_memory* memory) {
     size_t left = 2 * MESSAGES;
     (void)memory;
@@ -699,6 +727,8 @@ static const struct rig_test tests[] = {
     {"a shared channel tells which queue has a completion", use_shared_channel, use_shared_channel,
      NULL, 0, 0},
     {"completions can be waited for by epoll", use_epoll, use_epoll, NULL, 0, 0},
+    {"a readable completion descriptor promises a wait without sleep", use_batches, use_batches,
+     NULL, 0, 0},
     {"completions can be polled for", use_polling, use_polling, NULL, 0, 0},
     {"a shared receive queue serves connections as its queues say", serve_all_srq_routings,
      send_for_all_srq_routings, NULL, 0, 0},

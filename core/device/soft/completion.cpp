@@ -30,7 +30,10 @@ Result<CompletionQueue*> SoftChannel::get_event() noexcept {
         const Status ready = ready_.wait();
         if (!ready) return failure(ready.error());
         // Empty when forget() came between and could not take the count back: wait again.
-        if (SoftCq* cq = take_first(); cq != nullptr) return cq;
+        if (SoftCq* cq = take_first(); cq != nullptr) {
+            cq->await_push();
+            return cq;
+        }
     }
 }
 
@@ -132,24 +135,22 @@ void SoftCq::unreserve(std::uint32_t entries) noexcept {
 
 void SoftCq::push(const WorkCompletion& wc, const void* owner, SlotRelease release,
                   bool solicited) noexcept {
-    bool event_due = false;
-    {
-        const std::lock_guard guard(lock_);
-        event_due = append({wc, owner, release}) && disarm(solicited);
-    }
-    // Without the lock: the thread that it wakes polls at once.
-    if (event_due && channel_ != nullptr) channel_->raise(this);
-}
-
-bool SoftCq::append(const Entry& entry) noexcept {
+    const std::lock_guard guard(lock_);
     const std::size_t size = size_.load(std::memory_order_relaxed);
     if (!COMPAT_ASSERT(size < ring_.size()) && !grow(2 * size + 1)) {
-        give_back(entry.release);
-        return false;
+        give_back(release);
+        return;
     }
-    at(size) = entry;
+    at(size) = {wc, owner, release};
+    // The event first: whoever has polled the completion can then take its event back, and is not
+    // sent to sleep by a descriptor that becomes readable afterwards. Whoever takes the event waits
+    // for the completion.
+    if (disarm(solicited) && channel_ != nullptr) channel_->raise(this);
     size_.store(size + 1, std::memory_order_release);
-    return true;
+}
+
+void SoftCq::await_push() const noexcept {
+    const std::lock_guard guard(lock_);
 }
 
 bool SoftCq::disarm(bool solicited) noexcept {

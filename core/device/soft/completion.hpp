@@ -77,7 +77,7 @@ private:
     std::size_t take(std::span<WorkCompletion> wcs) noexcept;
     Entry& at(std::size_t position) noexcept;  ///< 0 is the oldest
     Status grow(std::size_t capacity) noexcept;
-    bool append(const Entry& entry) noexcept;
+    void await_push() const noexcept;      ///< an event is out: until its completion can be seen
     bool disarm(bool solicited) noexcept;  ///< true when an event is due
 
     SoftChannel* channel_;
