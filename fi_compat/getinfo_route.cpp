@@ -227,7 +227,7 @@ private:
         if (owner != nullptr)
             push(source, destination, source, *owner);
         else
-            why_none_ = source.text() + " is not an address of this host";
+            why_none_ = std::string(source.text().c_str()) + " is not an address of this host";
     }
 
     void add_towards(const core::SocketAddress& destination) {
@@ -236,7 +236,7 @@ private:
         if (owner != nullptr)
             push(*local, destination, *local, *owner);
         else
-            why_none_ = "no way to " + destination.text();
+            why_none_ = std::string("no way to ") + destination.text().c_str();
     }
 
     /// No address (or any): one route per interface.
@@ -251,8 +251,7 @@ private:
 
     void push(const core::SocketAddress& source, const core::SocketAddress& destination,
               const core::SocketAddress& local, const Interface& interface) {
-        const std::uint32_t format =
-            request_.hints != nullptr ? request_.hints->addr_format : 0;
+        const std::uint32_t format = request_.hints != nullptr ? request_.hints->addr_format : 0;
         if (format_fits(format, source.family()))
             routes_.push_back(
                 {source, destination, local, interface.name, network_text(interface)});

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 
+#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -59,15 +60,19 @@ void SocketAddress::set_port(std::uint16_t port) noexcept {
     reinterpret_cast<sockaddr_in&>(storage_).sin_port = htons(port);
 }
 
-std::string SocketAddress::text() const {
+AddressText SocketAddress::text() const noexcept {
+    AddressText out;
     char host[INET6_ADDRSTRLEN] = "?";
-    if (family() == AF_INET) {
-        inet_ntop(AF_INET, &in4(storage_).sin_addr, host, sizeof host);
-        return std::string(host) + ":" + std::to_string(port());
-    }
-    if (family() != AF_INET6) return "none";
-    inet_ntop(AF_INET6, &in6(storage_).sin6_addr, host, sizeof host);
-    return "[" + std::string(host) + "]:" + std::to_string(port());
+    const bool six = family() == AF_INET6;
+    const void* bytes = six ? static_cast<const void*>(&in6(storage_).sin6_addr)
+                            : static_cast<const void*>(&in4(storage_).sin_addr);
+    inet_ntop(family(), bytes, host, sizeof host);
+    if (empty())
+        std::snprintf(out.text_.data(), out.text_.size(), "none");
+    else
+        std::snprintf(out.text_.data(), out.text_.size(), six ? "[%s]:%u" : "%s:%u", host,
+                      unsigned{port()});
+    return out;
 }
 
 bool operator==(const SocketAddress& left, const SocketAddress& right) noexcept {

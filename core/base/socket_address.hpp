@@ -5,12 +5,23 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstdint>
-#include <string>
 
 #include "core/base/result.hpp"
 
 namespace compat::core {
+
+/// An address in print, "127.0.0.1:7204", "[::1]:7204" or "none". Takes no memory, so that noexcept
+/// functions may log it.
+class AddressText {
+public:
+    [[nodiscard]] const char* c_str() const noexcept { return text_.data(); }
+
+private:
+    friend class SocketAddress;
+    std::array<char, INET6_ADDRSTRLEN + sizeof "[]:65535"> text_{};
+};
 
 class SocketAddress {
 public:
@@ -28,7 +39,7 @@ public:
     [[nodiscard]] bool is_loopback() const noexcept;
     [[nodiscard]] std::uint16_t port() const noexcept;  ///< host order
     void set_port(std::uint16_t port) noexcept;         ///< host order
-    [[nodiscard]] std::string text() const;             ///< "127.0.0.1:7204", "[::1]:7204"
+    [[nodiscard]] AddressText text() const noexcept;
 
     friend bool operator==(const SocketAddress& left, const SocketAddress& right) noexcept;
 
@@ -37,9 +48,9 @@ private:
 };
 
 enum class Resolve : std::uint8_t {
-    active,    ///< node is where to connect to
-    passive,   ///< node is where to listen; an empty node is the wildcard
-    numeric,   ///< node is a literal: no look-up (active)
+    active,   ///< node is where to connect to
+    passive,  ///< node is where to listen; an empty node is the wildcard
+    numeric,  ///< node is a literal: no look-up (active)
 };
 
 /// getaddrinfo(3) for stream sockets; node and service may be null, not both.

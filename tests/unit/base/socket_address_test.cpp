@@ -59,7 +59,7 @@ void literals_have_family_port_kind_and_text(void**) {
         assert_int_equal(address.port(), 7204);
         assert_int_equal(address.is_wildcard(), literal.wildcard);
         assert_int_equal(address.is_loopback(), literal.loopback);
-        const std::string text = address.text();
+        const std::string text = address.text().c_str();
         assert_string_equal(text.c_str(), literal.text);
     }
 }
