@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "core/base/event_fd.hpp"
@@ -27,6 +28,7 @@ constexpr int kBatch = 64;                    // events taken by one epoll_wait
 constexpr auto kLease = 2ms;                  // a poller is believed to poll on for this long
 constexpr std::uint32_t kPollsForLease = 32;  // empty polls in a row before the helper steps back
 constexpr std::uint64_t kWakeToken = 0;
+constexpr int kUselessMs = 100;  // between looks at an epoll descriptor that is gone
 
 class Reactor {
 public:
@@ -109,7 +111,7 @@ bool start_thread(void* (*body)(void*), void* argument) {
     return true;
 }
 
-Result<Reactor*> Reactor::start() noexcept {
+Result<Reactor*> Reactor::start() noexcept try {
     const std::lock_guard guard(g_start_lock);
     if (Reactor* running = g_reactor.load(std::memory_order_acquire)) return running;
     static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
@@ -130,6 +132,8 @@ Result<Reactor*> Reactor::start() noexcept {
     if (!start_thread(thread_main, reactor.get())) return failure(Errc::device, EAGAIN);
     g_reactor.store(reactor.get(), std::memory_order_release);
     return reactor.release();
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
 }
 
 void* Reactor::thread_main(void* self) noexcept {
@@ -141,6 +145,8 @@ void Reactor::run() noexcept {
         while (leased()) nap();
         std::array<epoll_event, kBatch> events;
         const int count = epoll_wait(epoll_.get(), events.data(), kBatch, wait_ms());
+        // The host has closed what is not its own: nothing to serve, and no reason to spin.
+        if (count < 0 && errno != EINTR) ::poll(nullptr, 0, kUselessMs);
         const std::lock_guard guard(serving_);
         serve(events.data(), std::max(count, 0));
     }
@@ -227,15 +233,18 @@ void Reactor::stop_stealing() noexcept {
     if (napping_.load()) nap_over_.post();
 }
 
-Status Reactor::watch(int fd, std::shared_ptr<Source> source, std::uint32_t events) noexcept {
+Status Reactor::watch(int fd, std::shared_ptr<Source> source, std::uint32_t events) noexcept try {
     const std::lock_guard guard(lock_);
     const std::uint32_t ticket = next_ticket_++;
+    watched_[fd] = {ticket, std::move(source)};
     epoll_event event{.events = events,
                       .data = {.u64 = std::uint64_t{ticket} << 32 | static_cast<unsigned>(fd)}};
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
-        return failure(Errc::device, errno);
-    watched_[fd] = {ticket, std::move(source)};
-    return {};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+    const int error = errno;
+    watched_.erase(fd);
+    return failure(Errc::device, error);
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
 }
 
 void Reactor::rewatch(int fd, std::uint32_t events) noexcept {
@@ -258,18 +267,23 @@ void Reactor::unwatch(int fd) noexcept {
     watched_.erase(found);
 }
 
-void Reactor::set_deadline(const std::shared_ptr<Source>& source, Clock::time_point when) noexcept {
+void Reactor::set_deadline(const std::shared_ptr<Source>& source, Clock::time_point when) noexcept
+    try {
     bool closer = false;
+    Deadlines fresh;
+    fresh.emplace(when, Deadline{source.get(), source});
     {
         const std::lock_guard guard(lock_);
-        const auto old = deadline_of_.find(source.get());
-        if (old != deadline_of_.end()) deadlines_.erase(old->second);
-        deadline_of_[source.get()] = deadlines_.emplace(when, Deadline{source.get(), source});
+        const auto [own, is_new] = deadline_of_.try_emplace(source.get());
+        if (!is_new) deadlines_.erase(own->second);
+        own->second = deadlines_.insert(fresh.extract(fresh.begin()));
         const auto count = when.time_since_epoch().count();
         closer = count < next_deadline_.load(std::memory_order_relaxed);
         if (closer) next_deadline_.store(count, std::memory_order_relaxed);
     }
     if (closer) wake_.post();
+} catch (const std::bad_alloc&) {
+    COMPAT_LOG_ERROR("no memory for a deadline: what it guards may wait for ever");
 }
 
 void Reactor::cancel_deadline(const Source* source) noexcept {
