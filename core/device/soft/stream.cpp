@@ -217,6 +217,8 @@ void Stream::serve(std::uint32_t epoll_events) noexcept {
 void Stream::on_deadline() noexcept {
     const auto self = shared_from_this();
     const std::lock_guard guard(lock_);
+    // It was called off, or put off, while the reactor was on its way here.
+    if (Clock::now() < deadline_) return;
     switch (state_) {
         case State::connecting:
             fail_connecting(CmEventType::unreachable, "no answer from the host");
@@ -275,11 +277,13 @@ void Stream::watch_peer() noexcept {
 
 void Stream::arm(Clock::duration in) noexcept {
     watching_peer_ = false;  // a connection has one deadline
-    set_deadline(shared_from_this(), Clock::now() + in);
+    deadline_ = Clock::now() + in;
+    set_deadline(shared_from_this(), deadline_);
 }
 
 void Stream::disarm() noexcept {
     watching_peer_ = false;
+    deadline_ = Clock::time_point::max();
     cancel_deadline(this);
 }
 

@@ -251,6 +251,7 @@ private:
     std::shared_ptr<EventPort> listener_;  // passive, until the request is handed over
     CmEvents spare_events_ = CmEvents(2);  // how the start ended, and disconnected
     bool disconnect_raised_ = false;
+    Clock::time_point deadline_ = Clock::time_point::max();
     bool watching_peer_ = false;  // a deadline for looking after the peer's host is set
     UniqueFd socket_;
     std::uint32_t interest_ = 0;  // epoll events that are registered
