@@ -55,7 +55,7 @@ void KeyPool::give_back(std::uint32_t key) noexcept {
     }
 }
 
-KeyPool& process_key_pool() noexcept {
+KeyPool& process_key_pool() {
     static KeyPool& pool = *new KeyPool(random_word(), random_word());
     return pool;
 }

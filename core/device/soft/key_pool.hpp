@@ -44,7 +44,7 @@ private:
     std::deque<std::uint32_t> free_;         ///< ordinals, longest unused first
 };
 
-/// The one of this process; begins at random.
-KeyPool& process_key_pool() noexcept;
+/// The one of this process; begins at random. The first call throws when there is no memory.
+KeyPool& process_key_pool();
 
 }  // namespace compat::core::soft

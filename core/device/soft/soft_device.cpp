@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/device/soft/soft_device.hpp"
 
+#include <cstddef>
 #include <new>
 
 #include "core/device/soft/cm.hpp"
@@ -83,7 +84,8 @@ private:
 
 Device& device() noexcept {
     // Never destroyed: the host may call us from its own exit handlers.
-    static SoftDevice& the_device = *new SoftDevice;
+    alignas(SoftDevice) static std::byte place[sizeof(SoftDevice)];
+    static SoftDevice& the_device = *new (place) SoftDevice;
     return the_device;
 }
 

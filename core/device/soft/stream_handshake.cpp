@@ -333,7 +333,6 @@ void Stream::begin_rdma(bool crc, bool own_peer) noexcept {
     max_payload_ = own_peer ? kOwnPayload : payload_of_mss(socket_.get());
     tx_msn_.fill(wire::kFirstMsn);
     rx_msn_.fill(wire::kFirstMsn);
-    if (!staging_) staging_.reset(new std::byte[kStagingBytes]);
 }
 
 }  // namespace compat::core::soft

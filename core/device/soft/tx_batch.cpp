@@ -97,10 +97,6 @@ Fault TxBatch::add_fpdu(std::span<const std::byte> header, std::span<const Paylo
     return Fault::none;
 }
 
-void TxBatch::add_raw(std::span<const std::byte> bytes) noexcept {
-    std::memcpy(stage(bytes.size()), bytes.data(), bytes.size());
-}
-
 TxBatch::Sent TxBatch::send(int socket) noexcept {
     if (empty()) return Sent::nothing_left;
     std::array<iovec, kMaxChunks> iov;

@@ -39,8 +39,6 @@ public:
         const std::size_t size = wire::encode_header(header, bytes);
         return add_fpdu({bytes.data(), size}, pieces, with_crc);
     }
-    /// Bytes that are no FPDU (the start-up frame).
-    void add_raw(std::span<const std::byte> bytes) noexcept;
 
     /// One sendmsg. `lost`: the connection is broken; `region_gone`: memory in the middle of an
     /// FPDU was deregistered, so that the stream cannot go on.
