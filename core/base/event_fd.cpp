@@ -14,7 +14,8 @@
 namespace compat::core {
 namespace {
 
-// For kernels before 5.8, whose eventfd does not know RWF_NOWAIT. Between the two calls another
+// For kernels before 5.8, whose eventfd does not know RWF_NOWAIT, and for sandboxes that forbid
+// preadv2(2), by whatever errno. Between the two calls another
 // reader may take the last count; then this one waits for the next.
 bool take_when_readable(int fd) noexcept {
     pollfd readable{fd, POLLIN, 0};
@@ -53,7 +54,7 @@ bool EventFd::try_wait() noexcept {
     std::uint64_t one = 0;
     const iovec buffer{&one, sizeof one};
     if (preadv2(fd_, &buffer, 1, -1, RWF_NOWAIT) == sizeof one) return true;
-    return (errno == EOPNOTSUPP || errno == ENOSYS) && take_when_readable(fd_);
+    return errno != EAGAIN && take_when_readable(fd_);
 }
 
 }  // namespace compat::core
