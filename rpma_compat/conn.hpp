@@ -7,8 +7,8 @@
 #include "rpma_compat/conn_parts.hpp"
 
 struct rpma_conn {
+    std::unique_ptr<compat::core::ExtendedOps> extended_ops;  ///< its memory outlives the QP
     compat::rpma::ConnParts parts;
-    std::unique_ptr<compat::core::ExtendedOps> extended_ops;
     /// The peer declared that an RDMA write alone can reach its persistence domain.
     std::atomic<bool> direct_write_to_pmem{false};
 };
