@@ -142,11 +142,12 @@ void concurrent_fetch_adds_lose_none(void** state) {
                     ++fixture.wrong;
                 seen[who].push_back(results[who]->word(0));
             }
+            ++fixture.done;
         });
     }
     std::uint64_t own = 0;
     if (subject().cpu_atomics)
-        for (; own < kEach; ++own) __atomic_fetch_add(&counter.word(0), 1, __ATOMIC_ACQ_REL);
+        for (; fixture.done < 2; ++own) __atomic_fetch_add(&counter.word(0), 1, __ATOMIC_ACQ_REL);
     fixture.join();
     assert_int_equal(fixture.wrong, 0);
     assert_int_equal(counter.word(0), 2 * kEach + own);

@@ -247,6 +247,41 @@ void address_where_nobody_listens_rejects(void** state) {
     expect_no_event(active.cm());
 }
 
+// Some networks answer for hosts that do not exist: they refuse.
+void host_that_does_not_exist_is_told_in_bounded_time(void** state) {
+    Side& side = fixture_of(state).side();
+    SocketAddress nowhere = subject().foreign;
+    nowhere.set_port(7204);
+    side.make_id();
+    const Status resolved = side.id->resolve({}, nowhere, 300);
+    if (!resolved) {
+        assert_error(resolved, Errc::unreachable);
+        return;
+    }
+    side.make_qp();
+    must_post_receive(side, 1);
+    assert_true(side.id->connect(side.parameters()).has_value());
+    pollfd told{side.cm().fd(), POLLIN, 0};
+    assert_int_equal(poll(&told, 1, 10'000), 1);
+    const auto event = side.cm().get_event();
+    assert_true(event.has_value());
+    assert_true(event->type == CmEventType::unreachable || event->type == CmEventType::rejected);
+    expect(side.receive_cq(), 1, WcStatus::flushed);
+    expect_no_event(side.cm());
+}
+
+void failed_attempt_leaves_the_queue_pair_in_the_error_state(void** state) {
+    Side& side = fixture_of(state).side();
+    start_connect(side, deserted_address());
+    must_post_receive(side, 1);
+    expect_event(side.cm(), CmEventType::rejected);
+    expect(side.receive_cq(), 1, WcStatus::flushed);
+    must_post(side, {.wr_id = 2, .opcode = Opcode::send, .flags = kUnsignaled});
+    expect(side.send_cq(), 2, WcStatus::flushed);
+    must_post_receive(side, 3);
+    expect(side.receive_cq(), 3, WcStatus::flushed);
+}
+
 void unanswered_request_waits_and_can_be_given_up(void** state) {
     Fixture& fixture = fixture_of(state);
     const Listening& listener = fixture.listening();
@@ -556,6 +591,8 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(request_nobody_took_is_rejected_when_the_listener_goes),
     CONTRACT_TEST(request_taken_before_the_listener_went_can_be_accepted),
     CONTRACT_TEST(address_where_nobody_listens_rejects),
+    CONTRACT_TEST(host_that_does_not_exist_is_told_in_bounded_time),
+    CONTRACT_TEST(failed_attempt_leaves_the_queue_pair_in_the_error_state),
     CONTRACT_TEST(unanswered_request_waits_and_can_be_given_up),
     CONTRACT_TEST(rejecting_a_peer_that_has_gone_is_harmless),
     CONTRACT_TEST(disconnect_is_told_once_to_each_side_and_flushes),

@@ -220,6 +220,9 @@ void destroyed_queue_pair_takes_its_completions_along(void** state) {
     const Buffer& two = second.passive.buffer(8);
     must_post(first.active, {.wr_id = 1, .sges = {source.sge()}, .remote = at(one)});
     expect(first.active.send_cq(), 1);
+    must_post_receive(first.active, 12);
+    must_post(first.passive, {.wr_id = 13, .opcode = Opcode::send});
+    expect(first.passive.send_cq(), 13);  // so that one waits to be polled here
     for (int i = 0; i < 3; ++i) {
         must_post(first.active, {.wr_id = 10, .sges = {source.sge()}, .remote = at(one)});
         must_post(second.active, {.wr_id = 20, .sges = {source.sge()}, .remote = at(two)});
