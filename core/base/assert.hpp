@@ -7,17 +7,15 @@
 
 #ifdef COMPAT_FATAL_ASSERT
 #include <cstdlib>
-#define COMPAT_ASSERT(condition)                                                   \
-    ((condition) ? true                                                            \
-                 : (::compat::core::log_text(::compat::core::LogLevel::error,      \
-                                             __FILE__, __LINE__, __func__,         \
-                                             "broken invariant: %s", #condition),  \
+#define COMPAT_ASSERT(condition)                                                                  \
+    ((condition) ? true                                                                           \
+                 : (::compat::core::log_text(::compat::core::LogLevel::error, __FILE__, __LINE__, \
+                                             __func__, "broken invariant: %s", #condition),       \
                     std::abort(), false))
 #else
-#define COMPAT_ASSERT(condition)                                                   \
-    ((condition) ? true                                                            \
-                 : (::compat::core::log_text(::compat::core::LogLevel::error,      \
-                                             __FILE__, __LINE__, __func__,         \
-                                             "broken invariant: %s", #condition),  \
+#define COMPAT_ASSERT(condition)                                                                  \
+    ((condition) ? true                                                                           \
+                 : (::compat::core::log_text(::compat::core::LogLevel::error, __FILE__, __LINE__, \
+                                             __func__, "broken invariant: %s", #condition),       \
                     false))
 #endif

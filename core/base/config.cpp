@@ -12,9 +12,10 @@ namespace {
 constexpr std::array kSettings{
     SettingRow{Setting::device, "FABRIC_COMPAT_DEVICE", "auto", "auto|verbs|soft",
                "which devices to use; auto takes an RDMA device where one owns the address"},
-    SettingRow{Setting::crc, "FABRIC_COMPAT_CRC", "auto", "auto|on|off",
-               "CRC32c on streams of the software device; auto: on except on this host; a peer that "
-               "asks for it always gets it"},
+    SettingRow{
+        Setting::crc, "FABRIC_COMPAT_CRC", "auto", "auto|on|off",
+        "CRC32c on streams of the software device; auto: on except on this host; a peer that "
+        "asks for it always gets it"},
     SettingRow{Setting::connect_timeout, "FABRIC_COMPAT_CONNECT_TIMEOUT_MS", "60000", "ms",
                "how long the software device waits for the peer program's answer to a connection "
                "request"},
@@ -26,7 +27,9 @@ static_assert(kSettings.size() == static_cast<std::size_t>(Setting::count_),
 
 }  // namespace
 
-std::span<const SettingRow> settings() noexcept { return kSettings; }
+std::span<const SettingRow> settings() noexcept {
+    return kSettings;
+}
 
 const char* setting_text(Setting setting) noexcept {
     const SettingRow& row = kSettings[static_cast<std::size_t>(setting)];

@@ -7,13 +7,7 @@
 
 namespace compat::core {
 
-enum class Setting : std::size_t {
-    device,
-    crc,
-    connect_timeout,
-    explain,
-    count_
-};
+enum class Setting : std::size_t { device, crc, connect_timeout, explain, count_ };
 
 struct SettingRow {
     Setting setting;

@@ -23,10 +23,10 @@ void log_text(LogLevel level, const char* file, int line, const char* function, 
 
 }  // namespace compat::core
 
-#define COMPAT_LOG(level, ...)                                                                   \
-    do {                                                                                         \
-        if (::compat::core::log_enabled(level))                                                  \
-            ::compat::core::log_text(level, __FILE__, __LINE__, __func__, __VA_ARGS__);          \
+#define COMPAT_LOG(level, ...)                                                          \
+    do {                                                                                \
+        if (::compat::core::log_enabled(level))                                         \
+            ::compat::core::log_text(level, __FILE__, __LINE__, __func__, __VA_ARGS__); \
     } while (0)
 #define COMPAT_LOG_ERROR(...) COMPAT_LOG(::compat::core::LogLevel::error, __VA_ARGS__)
 #define COMPAT_LOG_WARNING(...) COMPAT_LOG(::compat::core::LogLevel::warning, __VA_ARGS__)

@@ -9,20 +9,20 @@
 namespace compat::core {
 
 enum class Errc : std::uint8_t {
-    invalid_argument,   ///< a parameter is outside what the call documents
-    no_memory,          ///< memory or another countable resource is used up
-    not_supported,      ///< the device does not have this operation
-    would_block,        ///< queue full, or nothing there yet: make progress and repeat
-    wrong_state,        ///< the object is not (or no longer) in a state that allows the call
-    no_device,          ///< no device owns that address or name
-    address_in_use,     ///< another listener owns the address and port
-    unreachable,        ///< the address cannot be reached or resolved
-    too_long,           ///< message, private data or inline data beyond the limit
-    no_key,             ///< unknown memory key, or a requested key that is already taken
-    access_denied,      ///< the memory cannot be registered with these rights
-    busy,               ///< the object is still in use by another one
-    interrupted,        ///< a signal ended a blocking call
-    device,             ///< the device failed; device_errno has what it said
+    invalid_argument,  ///< a parameter is outside what the call documents
+    no_memory,         ///< memory or another countable resource is used up
+    not_supported,     ///< the device does not have this operation
+    would_block,       ///< queue full, or nothing there yet: make progress and repeat
+    wrong_state,       ///< the object is not (or no longer) in a state that allows the call
+    no_device,         ///< no device owns that address or name
+    address_in_use,    ///< another listener owns the address and port
+    unreachable,       ///< the address cannot be reached or resolved
+    too_long,          ///< message, private data or inline data beyond the limit
+    no_key,            ///< unknown memory key, or a requested key that is already taken
+    access_denied,     ///< the memory cannot be registered with these rights
+    busy,              ///< the object is still in use by another one
+    interrupted,       ///< a signal ended a blocking call
+    device,            ///< the device failed; device_errno has what it said
     count_
 };
 
@@ -45,6 +45,8 @@ using Status = Result<void>;
 inline auto failure(Errc code, int device_errno = 0) {
     return tl::unexpected<Error>({code, device_errno});
 }
-inline auto failure(const Error& error) { return tl::unexpected<Error>(error); }
+inline auto failure(const Error& error) {
+    return tl::unexpected<Error>(error);
+}
 
 }  // namespace compat::core
