@@ -63,6 +63,24 @@ int post_message(rpma_conn* conn, core::WorkRequest request, const rpma_mr_local
     return post(*conn, request, src, offset, length);
 }
 
+/// Without native flush, upstream's is a read of 8 bytes behind which all earlier writes are
+/// flushed, and the length means nothing. Programs pass lengths beyond the region's end (fio does
+/// when its sequence of writes starts over): then the whole region is flushed. Where not even the
+/// 8 bytes fit, the device refuses, as it does there.
+struct FlushRange {
+    std::size_t offset;
+    std::size_t length;
+};
+FlushRange to_flush_range(const rpma_mr_remote& mr, std::size_t offset, std::size_t length) {
+    constexpr std::size_t kReadLength = 8;
+    const bool read_fits = mr.length >= kReadLength && offset <= mr.length - kReadLength;
+    if (!read_fits || length <= mr.length - offset) return {offset, length};
+    COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_INFO,
+                    "flush of %zu bytes from %zu exceeds the region: all of it is flushed", length,
+                    offset);
+    return {0, static_cast<std::size_t>(mr.length)};
+}
+
 }  // namespace
 
 int rpma_read(rpma_conn* conn, rpma_mr_local* dst, size_t dst_offset, const rpma_mr_remote* src,
@@ -119,9 +137,10 @@ int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t l
                             "the remote region is not registered for this type of flush");
             return RPMA_E_NOSUPP;
         }
+        const FlushRange range = to_flush_range(*dst, dst_offset, len);
         const core::Status posted = conn->extended_ops->post_flush(
             *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
-            to_target(*dst, dst_offset), len, row.core);
+            to_target(*dst, range.offset), range.length, row.core);
         if (!posted) return COMPAT_RPMA_FAILED(provider, "flush", posted.error());
         return kSuccess;
     });

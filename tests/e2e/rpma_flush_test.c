@@ -296,7 +296,10 @@ static void flush_any_range(struct rig* rig) {
         MUST(flush(conn, remote, ranges[i][0], ranges[i][1], RPMA_FLUSH_TYPE_PERSISTENT));
         COMPLETION(rig_cq(conn), remote, IBV_WC_SUCCESS);
     }
+    // A length beyond the end stands for all, as long as the 8 bytes fit that librpma would read.
     MUST(flush(conn, remote, SIZE - 8, 9, RPMA_FLUSH_TYPE_PERSISTENT));
+    COMPLETION(rig_cq(conn), remote, IBV_WC_SUCCESS);
+    MUST(flush(conn, remote, SIZE - 7, 8, RPMA_FLUSH_TYPE_PERSISTENT));
     COMPLETION(rig_cq(conn), remote, IBV_WC_REM_ACCESS_ERR);
     MUST(rpma_mr_remote_delete(&remote));
     EVENT(conn, RPMA_CONN_CLOSED);

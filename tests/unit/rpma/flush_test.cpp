@@ -165,11 +165,43 @@ void flush_length_is_not_looked_at_when_emulated(void** state) {
     }
 }
 
+void make_remote_of_length(Rig& rig, std::uint64_t length) {
+    Descriptor descriptor = remote_descriptor(kAllUsages);
+    std::memcpy(&descriptor[8], &length, sizeof length);
+    assert_int_equal(rpma_mr_remote_delete(&rig.remote), kSuccess);
+    assert_int_equal(
+        rpma_mr_remote_from_descriptor(descriptor.data(), descriptor.size(), &rig.remote),
+        kSuccess);
+}
+
+void native_flush_beyond_the_end_is_of_the_whole_region(void** state) {
+    Rig& rig = of(state);
+    make_conn(rig);
+    struct {
+        std::uint64_t region, offset, length, flushed_from, flushed;
+    } const cases[] = {
+        {4096, 0, 4096, 0, 4096},  {4096, 0, 4097, 0, 4096},         {4096, 4000, 96, 4000, 96},
+        {4096, 4000, 97, 0, 4096}, {4096, 4088, SIZE_MAX, 0, 4096},  {8, 0, 9, 0, 8},
+        {4096, 4089, 8, 4089, 8},  // upstream's 8 bytes do not fit: the device is to refuse
+        {4096, 4096, 1, 4096, 1},  {4096, SIZE_MAX, 1, SIZE_MAX, 1}, {7, 0, 8, 0, 8},
+        {7, 0, 7, 0, 7},
+    };
+    for (const auto& one : cases) {
+        make_remote_of_length(rig, one.region);
+        assert_int_equal(rpma_flush(rig.conn, rig.remote, one.offset, one.length,
+                                    RPMA_FLUSH_TYPE_VISIBILITY, 3, kContext),
+                         kSuccess);
+        const core::WorkRequest& request = qp_of(rig).posted.back().request;
+        assert_int_equal(request.remote_address, kRemoteAddress + one.flushed_from);
+        assert_int_equal(request.flush_length, one.flushed);
+    }
+}
+
 void native_flush_takes_lengths_beyond_32_bits(void** state) {
     Rig& rig = of(state);
     make_conn(rig);
-    make_remote(rig);
     const std::size_t length = (std::size_t{1} << 40) + 1;
+    make_remote_of_length(rig, length);
     assert_int_equal(
         rpma_flush(rig.conn, rig.remote, 0, length, RPMA_FLUSH_TYPE_VISIBILITY, 3, kContext),
         kSuccess);
@@ -272,6 +304,7 @@ int main() {
         TEST(native_flush_is_one_flush_of_the_whole_range),
         TEST(emulated_flush_is_one_read_of_8_bytes_without_fence),
         TEST(flush_length_is_not_looked_at_when_emulated),
+        TEST(native_flush_beyond_the_end_is_of_the_whole_region),
         TEST(native_flush_takes_lengths_beyond_32_bits),
         TEST(refused_flush_is_the_providers),
         TEST(atomic_write_refuses_bad_arguments),
