@@ -221,16 +221,11 @@ void no_wake_up_is_lost_between_take_and_wait(void** state) {
     int wrong = 0;
     for (int i = 0; i < kRounds; ++i) {
         TakenReceive taken;
-        const int calls = fixture.waiter->calls;
-        if (!fixture.srq->take(taken)) {
+        // A wake-up may be that of the post before, late: then one waits again.
+        for (int calls = fixture.waiter->calls; !fixture.srq->take(taken);
+             calls = fixture.waiter->calls)
             if (fixture.srq->wait(fixture.waiter))
                 while (fixture.waiter->calls == calls) std::this_thread::yield();
-            if (!fixture.srq->take(taken)) {
-                ++wrong;
-                ++taken_count;
-                continue;
-            }
-        }
         if (taken.wr_id != static_cast<std::uint64_t>(i)) ++wrong;
         release(taken);
         ++taken_count;
