@@ -82,12 +82,13 @@ bool Cntr::has_descriptor() const noexcept {
 }
 
 core::Result<Cntr*> Cntr::open(Domain& domain, const fi_cntr_attr& attr, void* user_context) {
-    const bool known = attr.events == FI_CNTR_EVENTS_COMP || attr.events == FI_CNTR_EVENTS_BYTES;
+    const int events = number_in(attr.events);
+    const bool known = events == FI_CNTR_EVENTS_COMP || events == FI_CNTR_EVENTS_BYTES;
     if (!known || attr.flags != 0) return core::failure(core::Errc::invalid_argument);
-    auto wait = WaitObject::open(attr.wait_obj);
+    auto wait = WaitObject::open(number_in(attr.wait_obj));
     if (!wait) return core::failure(wait.error());
-    const auto unit = attr.events == FI_CNTR_EVENTS_BYTES ? core::CounterUnit::bytes
-                                                          : core::CounterUnit::operations;
+    const auto unit =
+        events == FI_CNTR_EVENTS_BYTES ? core::CounterUnit::bytes : core::CounterUnit::operations;
     std::unique_ptr<Cntr> cntr(new Cntr(domain, std::move(*wait), unit, user_context));
     if (attr.wait_obj != FI_WAIT_SET) return cntr.release();
     if (attr.wait_set == nullptr) return core::failure(core::Errc::invalid_argument);

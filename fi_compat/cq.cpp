@@ -17,14 +17,6 @@ constexpr std::uint32_t kDefaultSize = 1024;
 constexpr std::uint32_t kMaxSize = 1U << 20;
 constexpr std::uint32_t kUnknownKeyFault = 1;  // vendor_error of the software device
 
-ssize_t cq_read(fid_cq* cq, void* buffer, std::size_t count) {
-    return Cq::of(cq).read(buffer, count, nullptr);
-}
-
-ssize_t cq_readfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* sources) {
-    return Cq::of(cq).read(buffer, count, sources);
-}
-
 ssize_t cq_readerr(fid_cq* cq, fi_cq_err_entry* entry, std::uint64_t) {
     return c_boundary([&] { return Cq::of(cq).read_error(entry); });
 }
@@ -63,17 +55,6 @@ constinit fi_ops kCqFiOps = {
     .ops_set = kUnsupported,
 };
 
-constinit fi_ops_cq kCqOps = {
-    .size = sizeof(fi_ops_cq),
-    .read = cq_read,
-    .readfrom = cq_readfrom,
-    .readerr = cq_readerr,
-    .sread = cq_sread,
-    .sreadfrom = cq_sreadfrom,
-    .signal = cq_signal,
-    .strerror = cq_strerror,
-};
-
 void write_entry(const core::Completion& completion, fi_cq_entry& out) {
     out.op_context = completion.context;
 }
@@ -87,6 +68,54 @@ void write_entry(const core::Completion& completion, fi_cq_data_entry& out) {
 void write_entry(const core::Completion& completion, fi_cq_tagged_entry& out) {
     out = {completion.context, entry_flags(completion), completion.length,
            completion.buffer,  completion.imm,          0};
+}
+
+ssize_t to_return_of_read(long result) {
+    if (result > 0) return result;
+    if (result == core::TrackedCq::kErrorFirst) return -FI_EAVAIL;
+    return result == core::TrackedCq::kDeviceFailed ? -FI_EIO : -FI_EAGAIN;
+}
+
+// One pair of readers a format: an idle poll is a program's most frequent call.
+
+template <class Entry>
+ssize_t cq_read(fid_cq* cq, void* buffer, std::size_t count) {
+    auto* out = static_cast<Entry*>(buffer);
+    return to_return_of_read(Cq::of(cq).queue().read(
+        count, [out](std::size_t index, const core::Completion& completion) {
+            write_entry(completion, out[index]);
+        }));
+}
+
+template <class Entry>
+ssize_t cq_readfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* sources) {
+    auto* out = static_cast<Entry*>(buffer);
+    const auto write = [out, sources](std::size_t index, const core::Completion& completion) {
+        write_entry(completion, out[index]);
+        sources[index] = FI_ADDR_NOTAVAIL;  // the peer of a connected endpoint has no address
+    };
+    return to_return_of_read(Cq::of(cq).queue().read(count, write));
+}
+
+template <class Entry>
+constinit fi_ops_cq kCqOps = {
+    .size = sizeof(fi_ops_cq),
+    .read = cq_read<Entry>,
+    .readfrom = cq_readfrom<Entry>,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+fi_ops_cq& ops_of(fi_cq_format format) {
+    switch (format) {
+        case FI_CQ_FORMAT_MSG: return kCqOps<fi_cq_msg_entry>;
+        case FI_CQ_FORMAT_DATA: return kCqOps<fi_cq_data_entry>;
+        case FI_CQ_FORMAT_TAGGED: return kCqOps<fi_cq_tagged_entry>;
+        default: return kCqOps<fi_cq_entry>;
+    }
 }
 
 /// fi_cq_err_entry has no symbol version: only what the program's release had is written.
@@ -109,17 +138,18 @@ Cq::Cq(Domain& domain, std::unique_ptr<core::TrackedCq> queue, std::unique_ptr<W
       domain_(domain),
       wait_(std::move(wait)),
       waker_(*wait_),
-      queue_(std::move(queue)),
-      format_(format) {
-    ops = &kCqOps;
+      queue_(std::move(queue)) {
+    ops = &ops_of(format);
     queue_->set_waker(&waker_);
 }
 
 core::Result<Cq*> Cq::open(Domain& domain, const fi_cq_attr& attr, void* user_context) {
-    const bool known = attr.format <= FI_CQ_FORMAT_TAGGED && attr.wait_cond <= FI_CQ_COND_THRESHOLD;
+    const auto within = [](int number, int last) { return number >= 0 && number <= last; };
+    const bool known = within(number_in(attr.format), FI_CQ_FORMAT_TAGGED) &&
+                       within(number_in(attr.wait_cond), FI_CQ_COND_THRESHOLD);
     if (!known || !only_bits(attr.flags, kCqFlags) || attr.size > kMaxSize)
         return core::failure(core::Errc::invalid_argument);
-    auto wait = WaitObject::open(attr.wait_obj);
+    auto wait = WaitObject::open(number_in(attr.wait_obj));
     if (!wait) return core::failure(wait.error());
     const auto size = attr.size == 0 ? kDefaultSize : static_cast<std::uint32_t>(attr.size);
     auto queue = core::TrackedCq::create(domain.device(), {.size = size});
@@ -149,29 +179,9 @@ Cq::~Cq() {
     wait_->remove_source(queue_->channel_fd());
 }
 
-template <class Entry>
-long Cq::read_as(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
-    auto* out = static_cast<Entry*>(buffer);
-    const auto write = [&out, &sources](const core::Completion& completion) {
-        write_entry(completion, *out++);
-        if (sources != nullptr) *sources++ = FI_ADDR_NOTAVAIL;
-    };
-    return queue_->read(count, write);
-}
-
 ssize_t Cq::read(void* buffer, std::size_t count, fi_addr_t* sources) noexcept {
-    long result = 0;
-    switch (format_) {
-        case FI_CQ_FORMAT_MSG: result = read_as<fi_cq_msg_entry>(buffer, count, sources); break;
-        case FI_CQ_FORMAT_DATA: result = read_as<fi_cq_data_entry>(buffer, count, sources); break;
-        case FI_CQ_FORMAT_TAGGED:
-            result = read_as<fi_cq_tagged_entry>(buffer, count, sources);
-            break;
-        default: result = read_as<fi_cq_entry>(buffer, count, sources); break;
-    }
-    if (result > 0) return result;
-    if (result == core::TrackedCq::kErrorFirst) return -FI_EAVAIL;
-    return result == core::TrackedCq::kDeviceFailed ? -FI_EIO : -FI_EAGAIN;
+    return sources == nullptr ? ops->read(face(), buffer, count)
+                              : ops->readfrom(face(), buffer, count, sources);
 }
 
 int Cq::try_wait() noexcept {

@@ -36,15 +36,12 @@ private:
        fi_cq_format format, void* context);
     int try_wait() noexcept;
     core::Status join_wait_set(fid_wait* set);
-    template <class Entry>
-    long read_as(void* buffer, std::size_t count, fi_addr_t* sources) noexcept;
 
     Ref<Domain> domain_;
     Ref<WaitSet> wait_set_;
     std::unique_ptr<WaitObject> wait_;
     WaitWaker waker_;
     std::unique_ptr<core::TrackedCq> queue_;
-    fi_cq_format format_;
     std::atomic<bool> signaled_{false};  ///< fi_cq_signal() was called; one sread() takes it
     std::atomic<int> sleepers_{0};       ///< threads in sread()
 };

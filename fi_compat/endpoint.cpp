@@ -186,7 +186,7 @@ Endpoint::~Endpoint() {
 }
 
 int Endpoint::open(Domain& domain, const fi_info& info, fid_ep** out, void* user_context) {
-    if (info.ep_attr == nullptr || info.ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
+    if (info.ep_attr == nullptr || number_in(info.ep_attr->type) != FI_EP_MSG) return -FI_EINVAL;
     std::unique_ptr<Endpoint> endpoint(new Endpoint(domain, info, user_context));
     if (info.handle != nullptr)
         if (const int inherited = endpoint->inherit(info.handle); inherited != 0) return inherited;

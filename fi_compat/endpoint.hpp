@@ -93,6 +93,12 @@ public:
         const core::Status posted = transmit_open_->post(operation);
         return posted ? 0 : refuse(posted.error());
     }
+    [[gnu::always_inline]] ssize_t post(core::SingleOperation operation) noexcept {
+        if (transmit_open_ == nullptr) [[unlikely]]
+            return -FI_EOPBADSTATE;
+        const core::Status posted = transmit_open_->post(operation);
+        return posted ? 0 : refuse(posted.error());
+    }
     /// A post that was refused still sends off what FI_MORE held back.
     ssize_t refuse(int error) noexcept;
     ssize_t refuse(const core::Error& error) noexcept;

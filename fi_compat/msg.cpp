@@ -18,21 +18,22 @@ int check_send(const Endpoint& endpoint, core::OpFlags flags, std::uint64_t leng
 }
 
 /// Calls with one buffer.
-ssize_t send(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, const void* buffer,
-             std::size_t length, void* desc, std::uint64_t data, void* context) noexcept {
+[[gnu::always_inline]] inline ssize_t send(Endpoint& endpoint, core::Opcode opcode,
+                                           core::OpFlags flags, const void* buffer,
+                                           std::size_t length, void* desc, std::uint64_t data,
+                                           void* context) noexcept {
     int bad = check_send(endpoint, flags, length);
     const bool needs_desc = endpoint.desc_required() && !flags.has(core::OpFlag::inject);
     if (bad == 0 && needs_desc && desc == nullptr && length != 0) bad = -FI_EINVAL;
     if (bad != 0) [[unlikely]]
         return endpoint.refuse(bad);
-    const core::LocalBuffer local{const_cast<void*>(buffer), length, lkey_of(desc, buffer)};
-    return endpoint.post({.opcode = opcode,
-                          .flags = flags,
-                          .local = {&local, length != 0 ? 1U : 0U},
-                          .length = length,
-                          .imm = data & endpoint.data_mask(),
-                          .context = context,
-                          .entry_flags = kSendEntry});
+    return endpoint.post(
+        core::SingleOperation{.opcode = opcode,
+                              .flags = flags,
+                              .local = {const_cast<void*>(buffer), length, lkey_of(desc, buffer)},
+                              .imm = data & endpoint.data_mask(),
+                              .context = context,
+                              .entry_flags = kSendEntry});
 }
 
 ssize_t send_list(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, const iovec* iov,
@@ -44,13 +45,13 @@ ssize_t send_list(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, 
     int bad = local.add(iov, descs, count, needs_desc);
     if (bad == 0) bad = check_send(endpoint, flags, local.length());
     if (bad != 0) return endpoint.refuse(bad);
-    return endpoint.post({.opcode = opcode,
-                          .flags = flags,
-                          .local = local.buffers(),
-                          .length = local.length(),
-                          .imm = data & endpoint.data_mask(),
-                          .context = context,
-                          .entry_flags = kSendEntry});
+    return endpoint.post(core::Operation{.opcode = opcode,
+                                         .flags = flags,
+                                         .local = local.buffers(),
+                                         .length = local.length(),
+                                         .imm = data & endpoint.data_mask(),
+                                         .context = context,
+                                         .entry_flags = kSendEntry});
 }
 
 core::OpFlags plain(const EpFace& face) {

@@ -115,7 +115,7 @@ PassiveEp::~PassiveEp() {
 }
 
 int PassiveEp::open(Fabric& fabric, const fi_info& info, fid_pep** out, void* user_context) {
-    if (info.ep_attr == nullptr || info.ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
+    if (info.ep_attr == nullptr || number_in(info.ep_attr->type) != FI_EP_MSG) return -FI_EINVAL;
     const char* domain_name = info.domain_attr != nullptr ? info.domain_attr->name : nullptr;
     core::Device* device = find_device(fabric.provider(), domain_name);
     if (device == nullptr) return -FI_ENODEV;

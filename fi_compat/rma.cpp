@@ -48,25 +48,26 @@ core::OpFlags reading(const EpFace& face) {
 }
 
 /// Calls with one buffer.
-ssize_t transfer(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, const void* buffer,
-                 std::size_t length, void* desc, Target target, std::uint64_t data,
-                 void* context) noexcept {
+[[gnu::always_inline]] inline ssize_t transfer(Endpoint& endpoint, core::Opcode opcode,
+                                               core::OpFlags flags, const void* buffer,
+                                               std::size_t length, void* desc, Target target,
+                                               std::uint64_t data, void* context) noexcept {
     int bad = check(endpoint, opcode, flags, length);
     if (bad == 0) bad = check_key(target.key, length);
     const bool needs_desc = endpoint.desc_required() && !flags.has(core::OpFlag::inject);
     if (bad == 0 && needs_desc && desc == nullptr && length != 0) bad = -FI_EINVAL;
     if (bad != 0) [[unlikely]]
         return endpoint.refuse(bad);
-    const core::LocalBuffer local{const_cast<void*>(buffer), length, lkey_of(desc, buffer)};
-    const core::RemoteRange remote{target.address, length, static_cast<std::uint32_t>(target.key)};
-    return endpoint.post({.opcode = opcode,
-                          .flags = flags,
-                          .local = {&local, length != 0 ? 1U : 0U},
-                          .remote = {&remote, 1},
-                          .length = length,
-                          .imm = data & endpoint.data_mask(),
-                          .context = context,
-                          .entry_flags = entry_of(opcode)});
+    return endpoint.post(
+        core::SingleOperation{.opcode = opcode,
+                              .flags = flags,
+                              .has_remote = true,
+                              .rkey = static_cast<std::uint32_t>(target.key),
+                              .remote_address = target.address,
+                              .local = {const_cast<void*>(buffer), length, lkey_of(desc, buffer)},
+                              .imm = data & endpoint.data_mask(),
+                              .context = context,
+                              .entry_flags = entry_of(opcode)});
 }
 
 /// Calls with a list of local buffers and one target.
@@ -83,13 +84,13 @@ ssize_t transfer_list(EpFace& face, core::Opcode opcode, const iovec* iov, void*
     if (bad != 0) return endpoint.refuse(bad);
     const core::RemoteRange remote{target.address, local.length(),
                                    static_cast<std::uint32_t>(target.key)};
-    return endpoint.post({.opcode = opcode,
-                          .flags = flags,
-                          .local = local.buffers(),
-                          .remote = {&remote, 1},
-                          .length = local.length(),
-                          .context = context,
-                          .entry_flags = entry_of(opcode)});
+    return endpoint.post(core::Operation{.opcode = opcode,
+                                         .flags = flags,
+                                         .local = local.buffers(),
+                                         .remote = {&remote, 1},
+                                         .length = local.length(),
+                                         .context = context,
+                                         .entry_flags = entry_of(opcode)});
 }
 
 /// The remote ranges of a message call, checked against the bytes that are to move. Neighbours
@@ -149,14 +150,14 @@ ssize_t transfer_message(fid_ep* fid, core::Opcode opcode, const fi_msg_rma* msg
     if (bad == 0) bad = check(endpoint, opcode, flags, local.length());
     if (bad != 0) return endpoint.refuse(bad);
     if (carries_data(fi_flags)) opcode = core::Opcode::write_imm;
-    return endpoint.post({.opcode = opcode,
-                          .flags = flags,
-                          .local = local.buffers(),
-                          .remote = remote.ranges(),
-                          .length = local.length(),
-                          .imm = msg->data & endpoint.data_mask(),
-                          .context = msg->context,
-                          .entry_flags = entry_of(opcode)});
+    return endpoint.post(core::Operation{.opcode = opcode,
+                                         .flags = flags,
+                                         .local = local.buffers(),
+                                         .remote = remote.ranges(),
+                                         .length = local.length(),
+                                         .imm = msg->data & endpoint.data_mask(),
+                                         .context = msg->context,
+                                         .entry_flags = entry_of(opcode)});
 }
 
 ssize_t rma_read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t,

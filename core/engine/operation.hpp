@@ -67,4 +67,18 @@ struct Operation {
     std::uint64_t entry_flags = 0;  ///< likewise
 };
 
+/// An operation of one buffer and one range at most. Small enough to be handed on by value, and so
+/// to stay in registers on its way to the device.
+struct SingleOperation {
+    Opcode opcode = Opcode::send;
+    OpFlags flags{};
+    bool has_remote = false;
+    std::uint32_t rkey = 0;
+    std::uint64_t remote_address = 0;
+    LocalBuffer local{};  ///< of zero bytes: none
+    std::uint64_t imm = 0;
+    void* context = nullptr;
+    std::uint64_t entry_flags = 0;
+};
+
 }  // namespace compat::core

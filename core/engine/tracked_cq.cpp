@@ -68,6 +68,10 @@ bool TrackedCq::has_entries() noexcept {
     return !ring_.empty();
 }
 
+void TrackedCq::keep(const Completion& completion) noexcept {
+    ring_.push(completion);
+}
+
 void TrackedCq::run_work() noexcept {
     RingSink sink{*this};
     for (TransmitQueue* transmitter : transmitters_)

@@ -40,10 +40,10 @@ public:
     TrackedCq(const TrackedCq&) = delete;
     TrackedCq& operator=(const TrackedCq&) = delete;
 
-    /// Calls write(const Completion&) for up to max successful operations, and may write fewer
-    /// although there are more. Drives progress, with max 0 too.
+    /// Calls write(index, const Completion&) for up to max successful operations, index counting
+    /// from 0, and may write fewer although there are more. Drives progress, with max 0 too.
     template <class Write>
-    long read(std::size_t max, Write&& write) noexcept;
+    long read(std::size_t max, const Write& write) noexcept;
     /// Takes the error at the head; false when there is none.
     bool read_error(Completion& out) noexcept;
     void progress() noexcept;
@@ -98,27 +98,22 @@ private:
                 cq.space_.release(1);
         }
     };
+    /// Straight to the caller of read(), while there is room.
     template <class Write>
     struct DirectSink {
         TrackedCq& cq;
-        Write& write;
-        std::size_t room;
-        long count = 0;
-        std::uint32_t reserved = 0;
+        const Write& write;
+        std::size_t count;
+        std::size_t max;
 
         void success(void* context, std::uint64_t flags, CompletionKind kind) noexcept {
             emit({.context = context, .flags = flags, .kind = kind, .reserved = true});
         }
         void emit(const Completion& completion) noexcept {
-            const bool fits = room != 0 && completion.status == WcStatus::success;
-            if (!fits || !cq.ring_.empty()) [[unlikely]] {
-                cq.ring_.push(completion);
-                return;
-            }
-            write(completion);
-            --room;
-            ++count;
-            reserved += completion.reserved ? 1 : 0;
+            if (completion.status != WcStatus::success || count == max || !cq.ring_.empty())
+                return cq.keep(completion);
+            write(count++, completion);
+            if (completion.reserved) cq.space_.release(1);
         }
     };
 
@@ -131,7 +126,15 @@ private:
     template <class Sink>
     long poll_device(std::size_t max, Sink& sink) noexcept;
     template <class Write>
-    long read_ring(std::size_t max, Write& write) noexcept;
+    std::size_t dispatch_direct(const WorkCompletion& wc, const Write& write, std::size_t count,
+                                std::size_t max) noexcept;
+    template <class Write>
+    long take_batch(std::size_t polled, std::size_t max, const Write& write) noexcept;
+    template <class Write>
+    long read_ring(std::size_t max, const Write& write) noexcept;
+    template <class Write>
+    long read_slow(std::size_t max, const Write& write) noexcept;
+    void keep(const Completion& completion) noexcept;
     void run_work() noexcept;
     long progress_locked() noexcept;
     void drain_events() noexcept;
@@ -153,7 +156,7 @@ private:
 };
 
 template <class Sink>
-void TrackedCq::dispatch(const WorkCompletion& wc, Sink& sink) noexcept {
+inline void TrackedCq::dispatch(const WorkCompletion& wc, Sink& sink) noexcept {
     if (!wc.receive_side) {
         TransmitQueue::of(wc.wr_id, transmitters_.data())->complete(wc, sink);
         return;
@@ -189,39 +192,76 @@ long TrackedCq::poll_device(std::size_t max, Sink& sink) noexcept {
 }
 
 template <class Write>
-long TrackedCq::read_ring(std::size_t max, Write& write) noexcept {
-    long count = 0;
+long TrackedCq::read_ring(std::size_t max, const Write& write) noexcept {
+    std::size_t count = 0;
     std::uint32_t reserved = 0;
     while (max != 0 && !ring_.empty() && ring_.front().status == WcStatus::success) {
-        write(ring_.front());
+        write(count++, ring_.front());
         reserved += ring_.front().reserved ? 1 : 0;
         ring_.pop();
         --max;
-        ++count;
     }
     if (reserved != 0) space_.release(reserved);
-    if (count != 0) return count;
+    if (count != 0) return static_cast<long>(count);
     return !ring_.empty() && ring_.front().status != WcStatus::success ? kErrorFirst : kEmpty;
 }
 
+/// With entries in the ring, with nothing to write, or for progress alone.
 template <class Write>
-long TrackedCq::read(std::size_t max, Write&& write) noexcept {
+[[gnu::noinline]] long TrackedCq::read_slow(std::size_t max, const Write& write) noexcept {
     const std::lock_guard guard(lock_);
-    if (max == 0) [[unlikely]] {
+    if (ring_.empty() || max == 0) {
         const long progressed = progress_locked();
-        return progressed == kDeviceFailed ? progressed : read_ring(0, write);
+        if (progressed == kDeviceFailed && ring_.empty()) return progressed;
     }
-    if (!ring_.empty()) [[unlikely]]
-        return read_ring(max, write);
-    DirectSink<Write> sink{*this, write, max};
-    const long polled = poll_device(max < kBatch ? max : kBatch, sink);
-    if (sink.count != 0) {
-        if (sink.reserved != 0) space_.release(sink.reserved);
-        return sink.count;
+    return read_ring(max, write);
+}
+
+template <class Write>
+[[gnu::noinline]] std::size_t TrackedCq::dispatch_direct(const WorkCompletion& wc,
+                                                         const Write& write, std::size_t count,
+                                                         std::size_t max) noexcept {
+    DirectSink<Write> sink{*this, write, count, max};
+    dispatch(wc, sink);
+    return sink.count;
+}
+
+/// What read() polled; gives the lock back.
+template <class Write>
+[[gnu::noinline]] long TrackedCq::take_batch(std::size_t polled, std::size_t max,
+                                             const Write& write) noexcept {
+    std::size_t count = 0;
+    std::uint32_t plain = 0;
+    for (std::size_t at = 0; at < polled; ++at) {
+        const WorkCompletion& wc = wcs_[at];
+        Completion completion{.reserved = true};
+        if (!wc.receive_side && count < max && ring_.empty() &&
+            TransmitQueue::take_plain(wc, transmitters_.data(), completion)) [[likely]] {
+            write(count++, completion);
+            ++plain;
+        } else {
+            count = dispatch_direct(wc, write, count, max);
+        }
     }
-    if (polled < 0) [[unlikely]]
-        return polled;
-    return ring_.empty() ? kEmpty : read_ring(max, write);
+    if (work_.load() != 0) [[unlikely]]
+        run_work();
+    if (plain != 0) space_.release(plain);
+    lock_.unlock();
+    return count != 0 ? static_cast<long>(count) : read_slow(max, write);
+}
+
+template <class Write>
+[[gnu::always_inline]] inline long TrackedCq::read(std::size_t max, const Write& write) noexcept {
+    lock_.lock();
+    if (!ring_.empty() || max == 0) [[unlikely]] {
+        lock_.unlock();
+        return read_slow(max, write);
+    }
+    // The ring is empty, and never smaller than a batch: whatever is polled finds room.
+    const auto polled = queue_->poll({wcs_.data(), max < kBatch ? max : kBatch});
+    if (polled && (*polled != 0 || work_.load() != 0)) return take_batch(*polled, max, write);
+    lock_.unlock();
+    return polled ? kEmpty : kDeviceFailed;
 }
 
 }  // namespace compat::core

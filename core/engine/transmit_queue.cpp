@@ -67,6 +67,7 @@ TransmitQueue::~TransmitQueue() {
 void TransmitQueue::open(QueuePair& qp) noexcept {
     const std::lock_guard lock(lock_);
     qp_ = &qp;
+    update_work();
 }
 
 void TransmitQueue::close() noexcept {
@@ -87,9 +88,50 @@ void TransmitQueue::close() noexcept {
     update_work();
 }
 
+namespace {
+
+bool is_single(const Operation& operation) noexcept {
+    return operation.local.size() <= 1 && operation.remote.size() <= 1 &&
+           operation.opcode < Opcode::atomic_cas;
+}
+
+SingleOperation to_single(const Operation& operation) noexcept {
+    SingleOperation single{.opcode = operation.opcode,
+                           .flags = operation.flags,
+                           .imm = operation.imm,
+                           .context = operation.context,
+                           .entry_flags = operation.entry_flags};
+    if (!operation.local.empty()) single.local = operation.local[0];
+    if (!operation.remote.empty()) {
+        single.has_remote = true;
+        single.rkey = operation.remote[0].rkey;
+        single.remote_address = operation.remote[0].address;
+    }
+    return single;
+}
+
+}  // namespace
+
 Status TransmitQueue::post(const Operation& operation) noexcept {
+    return is_single(operation) ? post(to_single(operation)) : post_slow(operation);
+}
+
+Status TransmitQueue::post_unusual(SingleOperation operation) noexcept {
+    const std::uint64_t length = operation.local.length;
+    const RemoteRange remote{operation.remote_address, length, operation.rkey};
+    return post_slow({.opcode = operation.opcode,
+                      .flags = operation.flags,
+                      .local = {&operation.local, length != 0 ? 1U : 0U},
+                      .remote = {&remote, operation.has_remote ? 1U : 0U},
+                      .length = length,
+                      .imm = operation.imm,
+                      .context = operation.context,
+                      .entry_flags = operation.entry_flags});
+}
+
+Status TransmitQueue::post_slow(const Operation& operation) noexcept {
     Status status = try_post(operation);
-    if (!status && status.error().code == Errc::would_block) [[unlikely]] {
+    if (!status && status.error().code == Errc::would_block) {
         // The completions that would free slots may be there already; a program that does nothing
         // but post must still get on.
         cq_.progress();
@@ -102,60 +144,10 @@ Status TransmitQueue::try_post(const Operation& operation) noexcept {
     const std::lock_guard lock(lock_);
     if (qp_ == nullptr) [[unlikely]]
         return failure(Errc::wrong_state);
-    if (is_simple(operation)) [[likely]]
-        return post_simple(operation);
     Status status = post_general(operation);
     if (!status) ring();
     update_work();
     return status;
-}
-
-/// One work request from one buffer, to go out now.
-bool TransmitQueue::is_simple(const Operation& operation) const noexcept {
-    constexpr OpFlags kSpecial = OpFlag::more | OpFlag::fence | OpFlag::commit;
-    const bool inlines = !operation.flags.has(OpFlag::inject) || operation.length <= max_inline_;
-    return !operation.flags.has_any(kSpecial) && (staged_ | deferred_) == 0 &&
-           operation.local.size() <= 1 && operation.remote.size() <= 1 &&
-           operation.length <= simple_max_ && inlines;
-}
-
-Status TransmitQueue::post_simple(const Operation& operation) noexcept {
-    if (free_requests() == 0) return failure(Errc::would_block);
-    const bool entry = operation.flags.has(OpFlag::entry);
-    if (entry && !space_->reserve()) return failure(Errc::would_block);
-
-    Sge sge;
-    WorkRequest request{.wr_id = wr_id(wr_tail_),
-                        .opcode = operation.opcode,
-                        .imm = operation.imm,
-                        .operand = operation.operand,
-                        .compare = operation.compare};
-    if (!operation.local.empty()) {
-        const LocalBuffer& buffer = operation.local[0];
-        sge = {buffer.address, static_cast<std::uint32_t>(buffer.length), buffer.lkey};
-        request.sges = {&sge, 1};
-    }
-    if (!operation.remote.empty()) {
-        request.rkey = operation.remote[0].rkey;
-        request.remote_address = operation.remote[0].address;
-    }
-    if (operation.flags.has(OpFlag::inject)) request.flags |= SendFlag::inlined;
-    if (operation.flags.has(OpFlag::solicited)) request.flags |= SendFlag::solicited;
-    const std::uint32_t run_before = unsignaled_run_;
-    if (signal_next(wants_signal(operation))) request.flags |= SendFlag::signaled;
-
-    // The completion may be polled before post_send() returns: the record comes first.
-    Record& own = open_record(operation, false);
-    own.wr_end.store(wr_tail_ + 1, std::memory_order_release);
-    const Status posted = qp_->post_send({&request, 1});
-    if (posted) [[likely]] {
-        ++wr_tail_;
-        return posted;
-    }
-    tail_.store(tail_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-    unsignaled_run_ = run_before;
-    if (entry) space_->release(1);
-    return posted;
 }
 
 Status TransmitQueue::post_general(const Operation& operation) noexcept {
@@ -211,6 +203,7 @@ TransmitQueue::Record& TransmitQueue::open_record(const Operation& operation,
     own.wr_end.store(kOpen, std::memory_order_relaxed);
     own.length = operation.length;
     own.kind = kind_of(operation.opcode);
+    own.plain = false;
     own.entry = operation.flags.has(OpFlag::entry);
     own.bounced = bounced;
     own.dead = false;
@@ -362,6 +355,7 @@ void TransmitQueue::post_marker() noexcept {
 }
 
 void TransmitQueue::update_work() noexcept {
+    direct_ = qp_ != nullptr && (staged_ | deferred_) == 0;
     const bool works = staged_ != 0 || deferred_ != 0 || dead_.load(std::memory_order_relaxed) != 0;
     if (works == has_work_.load(std::memory_order_relaxed)) return;
     has_work_.store(works, std::memory_order_release);

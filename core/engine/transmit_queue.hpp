@@ -66,6 +66,9 @@ public:
     /// outcome, an earlier operation that OpFlag::more held back is on its way afterwards, unless
     /// this one succeeded and has the flag itself.
     Status post(const Operation& operation) noexcept;
+    /// The same, inline for what is almost always the case: one buffer, room everywhere, and
+    /// nothing that must go before it. No atomics.
+    Status post(SingleOperation operation) noexcept;
     /// Sends off what OpFlag::more held back.
     void flush() noexcept;
     [[nodiscard]] std::size_t free_slots() noexcept;
@@ -76,6 +79,10 @@ public:
 
     template <class Sink>
     void complete(const WorkCompletion& wc, Sink& sink) noexcept;
+    /// The same for what is almost always the case: the oldest operation succeeded, and all there
+    /// is to do is to tell. Otherwise false, and nothing has changed.
+    static bool take_plain(const WorkCompletion& wc, TransmitQueue* const* table,
+                           Completion& out) noexcept;
     [[nodiscard]] bool has_work() const noexcept {
         return has_work_.load(std::memory_order_acquire);
     }
@@ -105,9 +112,10 @@ private:
         std::atomic<std::uint64_t> wr_end;  ///< one past its last
         std::uint64_t length;
         OpKind kind;  ///< count_: ours, nobody hears of it
+        bool plain;   ///< an entry, and neither counter nor copy
         bool entry;
-        bool bounced;
-        bool dead;  ///< the device refused it: no work completion will come
+        bool bounced;  ///< its source was copied
+        bool dead;     ///< the device refused it: no work completion will come
     };
     /// An operation that must wait: behind a fence, or longer than the send queue.
     struct Deferred {
@@ -123,9 +131,9 @@ private:
     TransmitQueue(TrackedCq& cq, const TransmitAttr& attr) noexcept;
     Status prepare() noexcept;
 
+    Status post_slow(const Operation& operation) noexcept;
+    Status post_unusual(SingleOperation operation) noexcept;
     Status try_post(const Operation& operation) noexcept;
-    [[nodiscard]] bool is_simple(const Operation& operation) const noexcept;
-    Status post_simple(const Operation& operation) noexcept;
     Status post_general(const Operation& operation) noexcept;
     Status post_split(const Operation& operation) noexcept;
     Status bounce(const Operation& operation, LocalBuffer& copy) noexcept;
@@ -188,8 +196,12 @@ private:
     std::uint32_t max_inline_;
     std::uint32_t staged_ = 0;
     std::uint32_t deferred_ = 0;
+    bool direct_ = false;  ///< open, and nothing staged or deferred: a post may go straight out
     std::array<Counter*, kKinds + 1> counters_{};  ///< the last is always null: OpKind::count_
     std::unique_ptr<Record[]> records_;
+    // Of post_single(): what it does not set stays as it is.
+    Sge single_sge_;
+    WorkRequest single_request_;
 
     // Written by the poller, under the CQ's lock.
     alignas(64) std::atomic<std::uint64_t> head_{0};
@@ -209,6 +221,66 @@ private:
     std::array<WorkRequest, kMaxStaged> staged_requests_;
     std::array<Sge, kMaxStagedSges> staged_sge_;
 };
+
+[[gnu::always_inline]] inline Status TransmitQueue::post(SingleOperation operation) noexcept {
+    constexpr OpFlags kSpecial = OpFlag::more | OpFlag::fence | OpFlag::commit;
+    const OpKind kind = kind_of(operation.opcode);
+    const bool entry = operation.flags.has(OpFlag::entry);
+    const bool inlines = operation.flags.has(OpFlag::inject);
+    lock_.lock();
+    const std::uint64_t longest = inlines ? max_inline_ : simple_max_;
+    const bool usual = direct_ && !operation.flags.has_any(kSpecial) &&
+                       operation.local.length <= longest && free_requests() != 0 &&
+                       (!entry || space_->reserve());
+    if (!usual) [[unlikely]] {
+        lock_.unlock();
+        return post_unusual(operation);
+    }
+    const std::uint32_t run_before = unsignaled_run_;
+    const bool counts = counters_[static_cast<std::size_t>(kind)] != nullptr;
+    const bool signaled = signal_next(entry || counts);
+
+    // The completion may be polled before post_send() returns: the record comes first.
+    const std::uint64_t number = tail_.load(std::memory_order_relaxed);
+    Record& own = record(number);
+    own.context = operation.context;
+    own.flags = operation.entry_flags;
+    own.wr_begin = wr_tail_;
+    own.wr_end.store(wr_tail_ + 1, std::memory_order_relaxed);
+    own.length = operation.local.length;
+    own.kind = kind;
+    own.plain = entry && !counts;
+    own.entry = entry;
+    own.bounced = false;
+    own.dead = false;
+    tail_.store(number + 1, std::memory_order_release);
+
+    WorkRequest& request = single_request_;
+    request.wr_id = wr_id(wr_tail_);
+    request.opcode = operation.opcode;
+    request.flags = SendFlags(static_cast<std::uint8_t>(
+        (signaled ? SendFlags(SendFlag::signaled).bits() : 0) |
+        (inlines ? SendFlags(SendFlag::inlined).bits() : 0) |
+        (operation.flags.has(OpFlag::solicited) ? SendFlags(SendFlag::solicited).bits() : 0)));
+    request.imm = operation.imm;
+    request.rkey = operation.rkey;
+    request.remote_address = operation.remote_address;
+    single_sge_ = {operation.local.address, static_cast<std::uint32_t>(operation.local.length),
+                   operation.local.lkey};
+    request.sges = {&single_sge_, operation.local.length != 0 ? 1U : 0U};
+
+    const Status posted = qp_->post_send({&request, 1});
+    if (posted) [[likely]] {
+        ++wr_tail_;
+        lock_.unlock();
+        return {};
+    }
+    tail_.store(number, std::memory_order_release);
+    unsignaled_run_ = run_before;
+    if (entry) space_->release(1);
+    lock_.unlock();
+    return posted;
+}
 
 template <class Sink>
 void TransmitQueue::retire(Record& record, Sink& sink) noexcept {
@@ -275,10 +347,26 @@ template <class Sink>
 void TransmitQueue::complete(const WorkCompletion& wc, Sink& sink) noexcept {
     const std::uint64_t seen = wr_head_.load(std::memory_order_relaxed);
     const std::uint64_t wr = seen + ((wc.wr_id - seen) & kNumberMask);
-    if (wc.status == WcStatus::success) [[likely]]
+    if (wc.status == WcStatus::success)
         complete_success(wr, sink);
     else
         complete_error(wr, wc, sink);
+}
+
+inline bool TransmitQueue::take_plain(const WorkCompletion& wc, TransmitQueue* const* table,
+                                      Completion& out) noexcept {
+    TransmitQueue& queue = *of(wc.wr_id, table);
+    const std::uint64_t head = queue.head_.load(std::memory_order_relaxed);
+    const Record& oldest = queue.record(head);
+    const std::uint64_t end = oldest.wr_end.load(std::memory_order_acquire);
+    const bool is_last = ((wc.wr_id + 1 - end) & kNumberMask) == 0;
+    if (wc.status != WcStatus::success || !is_last || !oldest.plain) return false;
+    out.context = oldest.context;
+    out.flags = oldest.flags;
+    out.kind = completion_kind(oldest.kind);
+    queue.head_.store(head + 1, std::memory_order_release);
+    queue.wr_head_.store(end, std::memory_order_release);
+    return true;
 }
 
 /// Fails the refused operations that have become the oldest.

@@ -24,7 +24,7 @@ public:
 void an_empty_queue_is_empty(void** state) {
     Rig& rig = of(state);
     connect(rig);
-    const auto ignore = [](const Completion&) {};
+    const auto ignore = [](std::size_t, const Completion&) {};
     assert_int_equal(rig.cq->read(8, ignore), TrackedCq::kEmpty);
     assert_int_equal(rig.cq->read(0, ignore), TrackedCq::kEmpty);
     Completion error;
@@ -39,7 +39,7 @@ void no_more_entries_are_written_than_asked_for(void** state) {
         finish(rig, op);
     }
     std::uintptr_t expected = 0;
-    const auto check = [&expected](const Completion& entry) {
+    const auto check = [&expected](std::size_t, const Completion& entry) {
         assert_ptr_equal(entry.context, context_of(expected));
         ++expected;
     };
@@ -67,7 +67,7 @@ void successes_before_an_error_are_read_first_and_those_after_it_later(void** st
     rig.fake().complete_receive(wc);
 
     std::uintptr_t seen = 100;
-    const auto note = [&seen](const Completion& entry) {
+    const auto note = [&seen](std::size_t, const Completion& entry) {
         seen = reinterpret_cast<std::uintptr_t>(entry.context);
     };
     assert_int_equal(rig.cq->read(8, note), 1);
@@ -84,7 +84,7 @@ void successes_before_an_error_are_read_first_and_those_after_it_later(void** st
 void a_device_that_fails_is_told(void** state) {
     Rig& rig = of(state);
     connect(rig);
-    const auto ignore = [](const Completion&) {};
+    const auto ignore = [](std::size_t, const Completion&) {};
     rig.device.fail(test::Call::poll, 1, {Errc::device, 5});
     assert_int_equal(rig.cq->read(8, ignore), TrackedCq::kDeviceFailed);
     rig.device.fail(test::Call::poll, 1, {Errc::device, 5});

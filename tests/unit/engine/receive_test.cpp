@@ -211,7 +211,7 @@ void a_cancelled_receive_is_an_error_entry_of_the_queue(void** state) {
     const auto cancelled = rig.receive->cancel(context_of(1));
     assert_true(cancelled.has_value());
     assert_true(rig.cq->push(*cancelled).has_value());
-    const auto ignore = [](const Completion&) {};
+    const auto ignore = [](std::size_t, const Completion&) {};
     assert_int_equal(rig.cq->read(1, ignore), TrackedCq::kErrorFirst);
     Completion error;
     assert_true(rig.cq->read_error(error));

@@ -105,14 +105,15 @@ inline Status post(Rig& rig, Opcode opcode, OpFlags flags, std::uint64_t length,
                    std::uintptr_t context, std::uint64_t imm = 0) {
     const LocalBuffer local{rig.memory.data(), length, 7};
     const RemoteRange remote{kRemoteAddress, length, kRemoteKey};
-    return rig.transmit->post({.opcode = opcode,
-                               .flags = flags,
-                               .local = {&local, length != 0 ? 1U : 0U},
-                               .remote = {&remote, kind_of(opcode) == OpKind::send ? 0U : 1U},
-                               .length = length,
-                               .imm = imm,
-                               .context = context_of(context),
-                               .entry_flags = kSendFlags});
+    return rig.transmit->post(
+        Operation{.opcode = opcode,
+                  .flags = flags,
+                  .local = {&local, length != 0 ? 1U : 0U},
+                  .remote = {&remote, kind_of(opcode) == OpKind::send ? 0U : 1U},
+                  .length = length,
+                  .imm = imm,
+                  .context = context_of(context),
+                  .entry_flags = kSendFlags});
 }
 
 inline Status post_write(Rig& rig, OpFlags flags, std::uintptr_t context) {
@@ -131,7 +132,9 @@ inline void finish(Rig& rig, std::size_t nth, WcStatus status = WcStatus::succes
 
 inline std::vector<Completion> read_all(Rig& rig, std::size_t at_once = 16) {
     std::vector<Completion> entries;
-    const auto write = [&entries](const Completion& entry) { entries.push_back(entry); };
+    const auto write = [&entries](std::size_t, const Completion& entry) {
+        entries.push_back(entry);
+    };
     while (rig.cq->read(at_once, write) > 0) {
     }
     return entries;
