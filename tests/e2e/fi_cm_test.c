@@ -242,7 +242,7 @@ static void check_usage(int cycle, struct usage* first) {
     // A connection that has just ended may still be on its way out.
     CHECK(now.fds <= first->fds + 4);
     EQUAL(now.threads, first->threads);
-    if (now.kib > first->kib + 4096)
+    if (now.kib > first->kib + 8192)
         rig_fail(__FILE__, __LINE__, "%ld KiB after 200 cycles, %ld after %d", first->kib, now.kib,
                  cycle);
 }
