@@ -366,11 +366,17 @@ static pid_t start(const struct rig_test* test, bool target, const int sockets[2
     return pid;
 }
 
-static bool ended_well(pid_t pid, int wanted_signal) {
+// Whether a role ended as the test wants it.
+static bool ended_well(const char* role, pid_t pid, int wanted_signal) {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0) CHECK(errno == EINTR);
-    if (wanted_signal != 0) return WIFSIGNALED(status) && WTERMSIG(status) == wanted_signal;
-    return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == wanted_signal) return true;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS && wanted_signal == 0) return true;
+    if (WIFEXITED(status))
+        printf("  the %s ended with %d\n", role, WEXITSTATUS(status));
+    else
+        printf("  the %s was killed: %s\n", role, strsignal(WTERMSIG(status)));
+    return false;
 }
 
 static bool run(const struct rig_test* test) {
@@ -381,8 +387,8 @@ static bool run(const struct rig_test* test) {
     const pid_t initiator = start(test, false, sockets, target);
     close(sockets[0]);
     close(sockets[1]);
-    const bool target_well = ended_well(target, test->target_signal);
-    const bool initiator_well = ended_well(initiator, 0);
+    const bool target_well = ended_well("target", target, test->target_signal);
+    const bool initiator_well = ended_well("initiator", initiator, 0);
     const bool well = target_well && initiator_well;
     printf("%s %s (%.2f s)\n", well ? "ok  " : "FAIL", test->name, rig_seconds() - begin);
     fflush(stdout);
