@@ -159,6 +159,10 @@ struct QpAttr {
     /// sides of the connection need not agree: it is the target's own bookkeeping. Back-pressure
     /// stops the peer while receive_depth such completions wait to be polled.
     bool imm_without_receive = false;
+    /// What the peer may do through this QP, beside what each region allows (qp_access_flags):
+    /// of remote_write, remote_read and remote_atomic; others are ignored. Without the right every
+    /// access of that kind, but one of no bytes, is a remote access error at the peer.
+    AccessFlags access = kRemoteAccess;
 };
 
 /// A connected (RC) queue pair. post_receive() works from creation, post_send() once the

@@ -83,6 +83,10 @@ constexpr AccessFlags operator|(Access left, Access right) {
     return AccessFlags(left) | right;
 }
 
+/// What a QP can forbid its peer.
+constexpr AccessFlags kRemoteAccess =
+    Access::remote_write | Access::remote_read | Access::remote_atomic;
+
 enum class FlushType : std::uint8_t { visibility, persistent };
 
 /// An lkey for memory that is not registered. Only for devices with Limits::unregistered_local.

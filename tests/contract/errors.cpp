@@ -12,7 +12,8 @@ constexpr std::size_t kSlot = 8;
 /// A connection, and a batch of writes of which one is to fail.
 class Scene {
 public:
-    Scene(Fixture& fixture, std::uint64_t failing) : pair(connect(fixture)), failing_(failing) {
+    Scene(Fixture& fixture, std::uint64_t failing, AccessFlags of_passive = kRemoteAccess)
+        : pair(connect(fixture, of_passive)), failing_(failing) {
         source = &pair.active.buffer(kBatch * kSlot);
         target = &pair.passive.buffer(kBatch * kSlot);
         source->fill_pattern(1);
@@ -67,10 +68,12 @@ public:
     const Buffer* target;
 
 private:
-    static Pair& connect(Fixture& fixture) {
+    static Pair& connect(Fixture& fixture, AccessFlags of_passive) {
         SideOptions options;
         options.send_depth = kBatch;
-        return fixture.connect(both(options));
+        PairOptions pair = both(options);
+        pair.passive.access = of_passive;
+        return fixture.connect(pair);
     }
 
     std::uint64_t failing_;
@@ -131,6 +134,38 @@ void access_without_the_right_fails(void** state) {
     every_remote_access_fails(state, [](Scene& scene) {
         return at(scene.pair.passive.buffer(kSlot, Access::local_write));
     });
+}
+
+/// The right is the region's, but not the QP's; the batch around it needs to write.
+void access_without_the_right_of_the_qp_fails(void** state) {
+    for (const Opcode opcode : remote_opcodes()) {
+        const bool reads = opcode == Opcode::read;
+        const bool atomic = opcode == Opcode::atomic_cas || opcode == Opcode::atomic_fadd;
+        if (!reads && !atomic) continue;
+        AccessFlags rights = Access::remote_write;
+        rights |= reads ? Access::remote_atomic : Access::remote_read;
+        Scene scene(fixture_of(state), 25, rights);
+        scene.post_with(access(scene, opcode, at(*scene.target)));
+        scene.expect_outcome(WcStatus::remote_access_error);
+    }
+}
+
+/// All but what the QP forbids works, and so does what moves no bytes.
+void write_without_the_right_of_the_qp_fails(void** state) {
+    PairOptions options;
+    options.passive.access = Access::remote_read;
+    Pair& pair = fixture_of(state).connect(options);
+    const Buffer& source = pair.active.buffer(kSlot);
+    const Buffer& target = pair.passive.buffer(kSlot);
+    target.fill(0xee);
+    must_post(pair.active, {.wr_id = 1, .sges = {}, .remote = at(target)});
+    must_post(pair.active,
+              {.wr_id = 2, .opcode = Opcode::read, .sges = {source.sge()}, .remote = at(target)});
+    must_post(pair.active, {.wr_id = 3, .sges = {source.sge()}, .remote = at(target)});
+    expect(pair.active.send_cq(), 1);
+    expect(pair.active.send_cq(), 2);
+    expect(pair.active.send_cq(), 3, WcStatus::remote_access_error);
+    assert_true(holds_only(target.data(), kSlot, 0xee));
 }
 
 void access_with_a_key_of_another_pd_fails(void** state) {
@@ -359,6 +394,8 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(access_before_the_beginning_fails),
     CONTRACT_TEST(access_that_wraps_around_fails),
     CONTRACT_TEST(access_without_the_right_fails),
+    CONTRACT_TEST(access_without_the_right_of_the_qp_fails),
+    CONTRACT_TEST(write_without_the_right_of_the_qp_fails),
     CONTRACT_TEST(access_with_a_key_of_another_pd_fails),
     CONTRACT_TEST(access_with_the_key_of_a_deregistered_region_fails),
     CONTRACT_TEST(access_that_overruns_the_end_places_nothing_beyond_it),

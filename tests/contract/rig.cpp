@@ -155,6 +155,7 @@ QpAttr Side::qp_attr() const {
     attr.max_send_sge = attr.max_receive_sge = options.max_sge;
     attr.max_inline = options.max_inline;
     attr.imm_without_receive = options.imm_without_receive;
+    attr.access = options.access;
     return attr;
 }
 

@@ -80,6 +80,7 @@ struct SideOptions {
     bool one_cq = false;  ///< for sends and receives
     bool with_srq = false;
     bool imm_without_receive = false;
+    AccessFlags access = kRemoteAccess;
     std::uint8_t rnr_retry_count = 7;
     std::uint8_t read_depth = 255;
 };

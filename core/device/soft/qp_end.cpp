@@ -54,6 +54,7 @@ QpEnd::QpEnd(const QpAttr& attr, std::uint32_t number)
     : sends(attr, static_cast<SoftCq&>(*attr.send_cq), number),
       number_(number),
       keys_(static_cast<SoftPd*>(attr.pd)->keys()),
+      access_(attr.access),
       pd_children_(static_cast<SoftPd*>(attr.pd)->children()),
       send_cq_(static_cast<SoftCq&>(*attr.send_cq)),
       receive_cq_(static_cast<SoftCq&>(*attr.receive_cq)),
@@ -74,6 +75,12 @@ QpEnd::~QpEnd() {
     send_cq_.unreserve(send_reserved_);
     receive_cq_.unreserve(receive_reserved_);
     pd_children_->fetch_sub(1, std::memory_order_release);
+}
+
+Fault QpEnd::pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length, Access right,
+                        Pin& pin) const noexcept {
+    if (length != 0 && kRemoteAccess.has(right) && !access_.has(right)) return Fault::no_right;
+    return keys_->pin_remote(rkey, iova, length, right, pin);
 }
 
 Status QpEnd::post_receive(const ReceiveRequest& request) noexcept {

@@ -23,6 +23,9 @@ public:
     [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
     [[nodiscard]] const std::shared_ptr<KeyTable>& keys() const noexcept { return keys_; }
     SendQueue sends;
+    /// What the peer asks for: KeyTable::pin_remote() within the rights of the QP.
+    Fault pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length, Access right,
+                     Pin& pin) const noexcept;
 
     /// Errors: would_block, invalid_argument (an SRQ serves this QP).
     Status post_receive(const ReceiveRequest& request) noexcept;
@@ -43,6 +46,7 @@ private:
 
     const std::uint32_t number_;
     std::shared_ptr<KeyTable> keys_;
+    const AccessFlags access_;
     std::shared_ptr<std::atomic<int>> pd_children_;
     SoftCq& send_cq_;
     SoftCq& receive_cq_;

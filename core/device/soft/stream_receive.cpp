@@ -341,7 +341,7 @@ bool Stream::finish_tagged(const wire::TaggedHeader& header) noexcept {
 
 Fault Stream::pin_target(const wire::TaggedHeader& header, std::uint64_t length,
                          Pin& pin) noexcept {
-    return qp_->keys()->pin_remote(header.stag, header.offset, length, Access::remote_write, pin);
+    return qp_->pin_remote(header.stag, header.offset, length, Access::remote_write, pin);
 }
 
 /// Where the bytes from offset of the awaited read go; contiguous says how many of length.

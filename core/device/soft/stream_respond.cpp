@@ -48,8 +48,8 @@ bool Stream::take_read_request(std::span<const std::byte> content) noexcept {
     const auto request = wire::parse_read_request(content);
     if (!request) return violate(wire::terminate::rdmap_stream_catastrophe);
     Pin pin;
-    const Fault fault = qp_->keys()->pin_remote(request->source_stag, request->source_offset,
-                                                request->length, Access::remote_read, pin);
+    const Fault fault = qp_->pin_remote(request->source_stag, request->source_offset,
+                                        request->length, Access::remote_read, pin);
     if (fault != Fault::none) return refuse(fault, false);
     Region* region = pin.region();
     if (region != nullptr) {
@@ -73,8 +73,8 @@ bool Stream::take_atomic_request(std::span<const std::byte> content) noexcept {
     const auto request = wire::parse_atomic_request(content);
     if (!request) return violate(wire::terminate::rdmap_stream_catastrophe);
     Pin pin;
-    const Fault fault = qp_->keys()->pin_remote(request->stag, request->offset,
-                                                sizeof(std::uint64_t), Access::remote_atomic, pin);
+    const Fault fault = qp_->pin_remote(request->stag, request->offset, sizeof(std::uint64_t),
+                                        Access::remote_atomic, pin);
     if (fault != Fault::none) return refuse(fault, false);
     if (reinterpret_cast<std::uintptr_t>(pin.address()) % sizeof(std::uint64_t) != 0)
         return violate(wire::terminate::rdmap_operation);
@@ -97,8 +97,8 @@ bool Stream::take_flush_request(std::span<const std::byte> content) noexcept {
     const bool persistent = request->type == wire::FlushType::persistent;
     Pin pin;
     const Fault fault =
-        qp_->keys()->pin_remote(request->stag, request->offset, request->length,
-                                persistent ? Access::flush_persistent : Access::flush_visible, pin);
+        qp_->pin_remote(request->stag, request->offset, request->length,
+                        persistent ? Access::flush_persistent : Access::flush_visible, pin);
     if (fault != Fault::none) return refuse(fault, false);
     int error = 0;
     if (persistent && pin.region() != nullptr) {
