@@ -63,20 +63,20 @@ WaitObject::~WaitObject() {
 }
 
 core::Status WaitObject::add_source(int fd) noexcept {
-    return epoll_fd_ < 0 ? core::Status() : watch(epoll_fd_, fd);
+    return is_ours() ? watch(epoll_fd_, fd) : core::Status();
 }
 
 void WaitObject::remove_source(int fd) noexcept {
-    if (epoll_fd_ >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+    if (is_ours()) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
 void WaitObject::signal() noexcept {
-    if (event_fd_ < 0 || signaled_.exchange(true)) return;
+    if (!is_ours() || signaled_.exchange(true)) return;
     eventfd_write(event_fd_, 1);
 }
 
 void WaitObject::reset() noexcept {
-    if (event_fd_ < 0) return;
+    if (!is_ours()) return;
     eventfd_t ignored = 0;
     // Emptied whatever the flag says: a signal() that had raised it may write only after another
     // reset(). And before the flag falls: a signal() in between finds the flag up and is covered by

@@ -22,7 +22,8 @@ inline constexpr int kControlTryWait = -0x7c01;
 
 /// What one queue or counter sleeps on: a descriptor that is readable while a source is, or from
 /// signal() to reset(). Any thread may call anything; sources are added and removed by one at a
-/// time.
+/// time. In a child process that inherited it, all of that does nothing: the descriptors share
+/// their state with the parent's.
 class WaitObject {
 public:
     /// kind: FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_POLLFD, FI_WAIT_YIELD; FI_WAIT_SET
@@ -58,7 +59,11 @@ private:
     explicit WaitObject(fi_wait_obj kind) noexcept : kind_(kind) {}
     int get_wait(void* argument) noexcept;
 
+    /// There is a descriptor, and it is not a parent's.
+    [[nodiscard]] bool is_ours() const noexcept { return epoll_fd_ >= 0 && !origin_.is_parent(); }
+
     fi_wait_obj kind_;
+    const core::Origin origin_;
     int epoll_fd_ = -1;
     int event_fd_ = -1;
     std::atomic<bool> signaled_{false};

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/base/event_fd.hpp"
+#include "core/base/origin.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/device/device.hpp"
 #include "core/device/soft/reactor.hpp"

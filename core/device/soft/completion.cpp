@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/base/assert.hpp"
+#include "core/device/soft/reactor.hpp"
 
 namespace compat::core::soft {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/event_fd.hpp"
+#include "core/base/origin.hpp"
 #include "core/device/device.hpp"
-#include "core/device/soft/reactor.hpp"
 
 namespace compat::core::soft {
 

@@ -84,12 +84,10 @@ private:
 
 constinit std::mutex g_start_lock;
 constinit std::atomic<Reactor*> g_reactor{nullptr};
-constinit std::atomic<unsigned> g_fork_generation{0};
 
 // The helper thread does not exist in the child, and its descriptors are the parent's: the child
 // starts its own reactor when it first needs one. The old one is left alone.
 void after_fork_in_child() {
-    g_fork_generation.fetch_add(1, std::memory_order_relaxed);
     g_reactor.store(nullptr, std::memory_order_release);
     new (&g_start_lock) std::mutex;
 }
@@ -326,10 +324,6 @@ void steal_progress() noexcept {
 
 void stop_stealing() noexcept {
     if (Reactor* reactor = g_reactor.load(std::memory_order_acquire)) reactor->stop_stealing();
-}
-
-unsigned fork_generation() noexcept {
-    return g_fork_generation.load(std::memory_order_relaxed);
 }
 
 }  // namespace compat::core::soft

@@ -40,18 +40,4 @@ void steal_progress() noexcept;
 /// The caller is about to sleep: the helper thread takes over again.
 void stop_stealing() noexcept;
 
-/// How many fork()s lie between the first process and this one.
-unsigned fork_generation() noexcept;
-
-/// In which process an object was made. What a child inherits shares sockets and event counts with
-/// the parent's original and must leave them alone; and its locks may be held by threads that do
-/// not exist in the child.
-class Origin {
-public:
-    [[nodiscard]] bool is_parent() const noexcept { return generation_ != fork_generation(); }
-
-private:
-    unsigned generation_ = fork_generation();
-};
-
 }  // namespace compat::core::soft

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/origin.hpp"
 #include "core/base/ring.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/device/device.hpp"

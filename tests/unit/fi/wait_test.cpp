@@ -2,6 +2,9 @@
 #include "fi_compat/wait.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -67,6 +70,31 @@ void reset_empties_it_however_signals_and_resets_have_crossed(void** state) {
     assert_int_equal(stuck, 0);
 }
 
+// Descriptors that were inherited share their state with the parent's.
+void child_process_that_closes_it_leaves_the_parents_alone(void** state) {
+    WaitObject& object = object_of(state);
+    const int source = eventfd(0, EFD_CLOEXEC);
+    assert_true(object.add_source(source).has_value());
+    object.signal();
+    const pid_t child = fork();
+    if (child == 0) {
+        object.reset();
+        object.remove_source(source);
+        delete &object;
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(readable(object));
+    object.reset();
+    assert_false(readable(object));
+    eventfd_write(source, 1);
+    assert_true(readable(object));
+    object.remove_source(source);
+    close(source);
+}
+
 #define WAIT_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 }  // namespace
@@ -75,6 +103,7 @@ int main() {
     const CMUnitTest tests[] = {
         WAIT_TEST(signal_makes_it_readable_until_reset),
         WAIT_TEST(reset_empties_it_however_signals_and_resets_have_crossed),
+        WAIT_TEST(child_process_that_closes_it_leaves_the_parents_alone),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
