@@ -225,7 +225,11 @@ Result<Completion> ReceiveQueue::cancel(void* context) noexcept {
     if (record->state == State::held) {
         unhold(*record);
     } else {
-        if (!cancel_on_device(*record)) return failure(Errc::busy);
+        if (const Status cancelled = cancel_on_device(*record); !cancelled) {
+            // A message was faster, or the device cannot: it completes.
+            const bool cannot = cancelled.error().code == Errc::not_supported;
+            return failure(cannot ? Errc::busy : Errc::invalid_argument);
+        }
         if (record->multiple) multiple_posted_ = false;
     }
     const Completion out{.context = record->context,

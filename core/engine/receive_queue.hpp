@@ -56,7 +56,8 @@ public:
     /// Errors: would_block (depth), invalid_argument (too many buffers), those of the device.
     Status post(const Receive& receive) noexcept;
     /// Withdraws the oldest receive with that context and makes its completion (flushed). Errors:
-    /// invalid_argument (there is none); busy (the device has it and keeps it: it completes).
+    /// invalid_argument (there is none, or a message has taken it); busy (the device has it and
+    /// cannot give it back: it completes).
     Result<Completion> cancel(void* context) noexcept;
     [[nodiscard]] std::size_t free_slots() noexcept;
 

@@ -104,6 +104,80 @@ void both_queue_pairs_of_an_empty_srq_go_on_when_receives_come(void** state) {
         for (std::uint64_t id = 0; id < 10; ++id) expect(pair->active.send_cq(), id);
 }
 
+// --- taking a receive back
+
+bool can_cancel(const Side& side) {
+    const Status answer = side.qp->cancel_receive(1U << 20);
+    return answer || answer.error().code != Errc::not_supported;
+}
+
+void cancelled_receive_is_gone_and_the_others_keep_their_order(void** state) {
+    SideOptions options;
+    options.receive_depth = 4;
+    Pair& pair = fixture_of(state).connect({{}, options, {}, {}});
+    if (!can_cancel(pair.passive)) skip();
+    const Buffer& target = pair.passive.buffer(5 * 8);
+    // The ring of the queue must be anywhere when it happens.
+    for (int round = 0; round < 7; ++round) {
+        for (std::uint64_t id = 0; id < 4; ++id)
+            must_post_receive(pair.passive, id, {target.sge(8 * id, 8)});
+        assert_true(pair.passive.qp->cancel_receive(1).has_value());
+        assert_error(pair.passive.qp->cancel_receive(1), Errc::invalid_argument);
+        must_post_receive(pair.passive, 4, {target.sge(32, 8)});
+        assert_error(post_receive(pair.passive, 5), Errc::would_block);
+        for (const std::uint64_t id : {0U, 2U, 3U, 4U}) {
+            must_post(pair.active, {.wr_id = id, .opcode = Opcode::send});
+            expect(pair.passive.receive_cq(), id);
+            expect(pair.active.send_cq(), id);
+        }
+        assert_error(pair.passive.qp->cancel_receive(4), Errc::invalid_argument);
+    }
+    expect_nothing(pair.passive.receive_cq());
+}
+
+void receive_of_an_srq_can_be_cancelled(void** state) {
+    const Shared shared(fixture_of(state), 3);
+    if (!can_cancel(shared.first->active)) skip();
+    for (std::uint64_t id = 0; id < 3; ++id) must_post_receive(shared.target(), id);
+    SharedReceiveQueue& srq = *shared.target().resources->srq;
+    assert_true(srq.cancel_receive(0).has_value());
+    assert_error(srq.cancel_receive(0), Errc::invalid_argument);
+    assert_error(shared.target().qp->cancel_receive(1), Errc::invalid_argument);
+    must_post(shared.first->active, {.wr_id = 1, .opcode = Opcode::send});
+    expect(shared.cq(), 1);
+    must_post_receive(shared.target(), 3);
+    must_post_receive(shared.target(), 4);
+    assert_error(post_receive(shared.target(), 5), Errc::would_block);
+}
+
+void receive_that_is_cancelled_while_messages_come_ends_once(void** state) {
+    Fixture& fixture = fixture_of(state);
+    SideOptions options;
+    options.send_depth = options.receive_depth = 1;
+    Pair& pair = fixture.connect(both(options));
+    if (!can_cancel(pair.passive)) skip();
+    constexpr std::uint64_t kMessages = 500;
+    fixture.run([&] {
+        for (std::uint64_t id = 0; id < kMessages && !fixture.stop; ++id) {
+            const auto sent = post(pair.active, {.wr_id = id, .opcode = Opcode::send})
+                                  ? next_completion(pair.active.send_cq())
+                                  : std::nullopt;
+            if (!sent || sent->status != WcStatus::success) return void(++fixture.wrong);
+        }
+    });
+    std::uint64_t received = 0;
+    for (std::uint64_t id = 0; received < kMessages && fixture.wrong == 0; ++id) {
+        must_post_receive(pair.passive, id);
+        if (id % 3 != 0) std::this_thread::yield();
+        if (pair.passive.qp->cancel_receive(id)) continue;
+        expect(pair.passive.receive_cq(), id);
+        ++received;
+    }
+    fixture.join();
+    assert_int_equal(fixture.wrong, 0);
+    expect_nothing(pair.passive.receive_cq());
+}
+
 // --- no receive there
 
 void message_waits_for_a_receive_that_another_thread_posts(void** state) {
@@ -379,6 +453,9 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(queue_pair_of_an_srq_takes_no_receives_itself),
     CONTRACT_TEST(receives_of_an_srq_survive_the_failure_of_a_queue_pair),
     CONTRACT_TEST(both_queue_pairs_of_an_empty_srq_go_on_when_receives_come),
+    CONTRACT_TEST(cancelled_receive_is_gone_and_the_others_keep_their_order),
+    CONTRACT_TEST(receive_of_an_srq_can_be_cancelled),
+    CONTRACT_TEST(receive_that_is_cancelled_while_messages_come_ends_once),
     CONTRACT_TEST(message_waits_for_a_receive_that_another_thread_posts),
     CONTRACT_TEST(waiting_message_does_not_lose_what_follows_it),
     CONTRACT_TEST(both_sides_may_wait_for_a_receive_and_still_read_and_write),

@@ -88,6 +88,11 @@ Status QpEnd::post_receive(const ReceiveRequest& request) noexcept {
     return own_receives_->post(request);
 }
 
+Status QpEnd::cancel_receive(std::uint64_t wr_id) noexcept {
+    if (srq_ != nullptr) return failure(Errc::invalid_argument);
+    return own_receives_->cancel(wr_id);
+}
+
 bool QpEnd::take_receive(TakenReceive& receive) noexcept {
     return srq_ != nullptr ? srq_->take(receive) : own_receives_->take(receive);
 }

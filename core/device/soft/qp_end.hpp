@@ -29,6 +29,8 @@ public:
 
     /// Errors: would_block, invalid_argument (an SRQ serves this QP).
     Status post_receive(const ReceiveRequest& request) noexcept;
+    /// Errors: invalid_argument (not there, or an SRQ serves this QP).
+    Status cancel_receive(std::uint64_t wr_id) noexcept;
     [[nodiscard]] bool take_receive(TakenReceive& receive) noexcept;
     [[nodiscard]] SoftSrq* srq() const noexcept { return srq_; }
     void complete_receive(const TakenReceive& receive, WorkCompletion wc, bool solicited) noexcept;

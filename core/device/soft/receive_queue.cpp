@@ -55,6 +55,21 @@ bool ReceiveQueue::take(TakenReceive& out) noexcept {
     return true;
 }
 
+Status ReceiveQueue::cancel(std::uint64_t wr_id) noexcept {
+    const std::lock_guard guard(lock_);
+    const std::uint32_t size = size_.load(std::memory_order_relaxed);
+    const auto row_at = [this](std::uint32_t position) -> std::uint32_t& {
+        return posted_[(head_ + position) % depth_];
+    };
+    std::uint32_t at = 0;
+    while (at != size && rows_[row_at(at)].wr_id != wr_id) ++at;
+    if (at == size) return failure(Errc::invalid_argument);
+    row_in_use_[row_at(at)].store(0, std::memory_order_release);
+    for (; at + 1 != size; ++at) row_at(at) = row_at(at + 1);
+    size_.store(size - 1, std::memory_order_release);
+    return {};
+}
+
 bool ReceiveQueue::empty() const noexcept {
     return size_.load(std::memory_order_acquire) == 0;
 }

@@ -28,6 +28,8 @@ public:
     /// Errors: would_block (depth slots in use), invalid_argument (more than max_sge).
     Status post(const ReceiveRequest& request) noexcept;
     [[nodiscard]] bool take(TakenReceive& out) noexcept;  ///< oldest first; false when none
+    /// Errors: invalid_argument (a message has taken it, or it was never there).
+    Status cancel(std::uint64_t wr_id) noexcept;
     [[nodiscard]] bool empty() const noexcept;
     [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
 
@@ -66,6 +68,7 @@ public:
     SoftSrq(std::uint32_t depth, std::uint32_t max_sge, std::shared_ptr<std::atomic<int>> children);
     ~SoftSrq() override;
     Status post_receive(const ReceiveRequest& request) noexcept override;
+    Status cancel_receive(std::uint64_t wr_id) noexcept override { return queue_.cancel(wr_id); }
 
     [[nodiscard]] std::uint32_t queue_depth() const noexcept { return queue_.depth(); }
     [[nodiscard]] bool take(TakenReceive& out) noexcept { return queue_.take(out); }

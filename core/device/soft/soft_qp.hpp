@@ -20,6 +20,9 @@ public:
     Status post_receive(const ReceiveRequest& request) noexcept override {
         return stream_->post_receive(request);
     }
+    Status cancel_receive(std::uint64_t wr_id) noexcept override {
+        return stream_->cancel_receive(wr_id);
+    }
     Status set_observer(RemoteAccessObserver* observer) noexcept override {
         stream_->set_observer(observer);
         return {};

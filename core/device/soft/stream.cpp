@@ -158,6 +158,12 @@ Status Stream::post_receive(const ReceiveRequest& request) noexcept {
     return posted;
 }
 
+Status Stream::cancel_receive(std::uint64_t wr_id) noexcept {
+    if (inherited()) return failure(Errc::wrong_state);
+    const std::lock_guard guard(lock_);
+    return qp_->cancel_receive(wr_id);
+}
+
 void Stream::set_observer(RemoteAccessObserver* observer) noexcept {
     const std::lock_guard guard(lock_);
     qp_->observer = observer;

@@ -64,6 +64,7 @@ public:
     void detach() noexcept;
     Status post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept;
     Status post_receive(const ReceiveRequest& request) noexcept;
+    Status cancel_receive(std::uint64_t wr_id) noexcept;
     void set_observer(RemoteAccessObserver* observer) noexcept;
     void fail_qp() noexcept;
 
