@@ -84,6 +84,12 @@ bool operator==(const SocketAddress& left, const SocketAddress& right) noexcept 
             in6(left.storage_).sin6_scope_id == in6(right.storage_).sin6_scope_id);
 }
 
+bool SocketAddress::same_host(const SocketAddress& other) const noexcept {
+    SocketAddress here = *this;
+    here.set_port(other.port());
+    return here == other;
+}
+
 Result<SocketAddress> resolve_address(const char* node, const char* service, Resolve how) noexcept {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;

@@ -42,6 +42,8 @@ public:
     [[nodiscard]] AddressText text() const noexcept;
 
     friend bool operator==(const SocketAddress& left, const SocketAddress& right) noexcept;
+    /// The same but for the port.
+    [[nodiscard]] bool same_host(const SocketAddress& other) const noexcept;
 
 private:
     sockaddr_storage storage_{};

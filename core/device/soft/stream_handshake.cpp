@@ -23,11 +23,8 @@ constexpr auto kRequestTime = 5s;  // for a peer that connected to send its requ
 constexpr std::size_t kOwnPayload = (wire::kMaxUlpduBytes - wire::kUntaggedHeaderBytes) / 32 * 32;
 
 bool same_host(int socket) {
-    SocketAddress local = local_address_of(socket);
-    SocketAddress peer = peer_address_of(socket);
-    local.set_port(0);
-    peer.set_port(0);
-    return peer.is_loopback() || local == peer;
+    const SocketAddress peer = peer_address_of(socket);
+    return peer.is_loopback() || peer.same_host(local_address_of(socket));
 }
 
 // What NICs want: a segment in one TCP segment.
