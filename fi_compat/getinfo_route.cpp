@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -95,16 +96,10 @@ std::vector<Interface> list_interfaces() {
     return interfaces;
 }
 
-bool same_host(core::SocketAddress left, core::SocketAddress right) {
-    left.set_port(0);
-    right.set_port(0);
-    return left == right;
-}
-
 /// The interface that owns an address; all of 127.0.0.0/8 is the loopback's.
 const Interface* owner_of(const core::SocketAddress& address, std::span<const Interface> all) {
     for (const Interface& interface : all) {
-        if (same_host(interface.address, address)) return &interface;
+        if (interface.address.same_host(address)) return &interface;
         if (address.is_loopback() && interface.address.is_loopback() &&
             in_network(address, interface))
             return &interface;
@@ -154,6 +149,15 @@ bool split_address_string(const char* node, std::string& host, std::string& port
     return true;
 }
 
+/// getaddrinfo() takes the number of a port modulo 65536.
+bool is_no_port(const char* service) {
+    constexpr unsigned long kMaxPort = 65535;
+    if (service == nullptr || *service == '\0') return false;
+    char* end = nullptr;
+    const unsigned long port = std::strtoul(service, &end, 10);
+    return *end == '\0' && port > kMaxPort;
+}
+
 std::vector<core::SocketAddress> look_up(const RouteRequest& request, std::string& why_none) {
     std::string host;
     std::string port;
@@ -171,7 +175,7 @@ std::vector<core::SocketAddress> look_up(const RouteRequest& request, std::strin
     }
     std::vector<core::SocketAddress> addresses;
     addrinfo* list = nullptr;
-    const int rc = getaddrinfo(node, service, &wanted, &list);
+    const int rc = is_no_port(service) ? EAI_SERVICE : getaddrinfo(node, service, &wanted, &list);
     if (rc != 0) {
         why_none = std::string("cannot resolve ") + (node ? node : "") + ":" +
                    (service ? service : "") + ": " + gai_strerror(rc);

@@ -573,6 +573,15 @@ void a_service_alone_listens_everywhere(void** state) {
     assert_int_equal(rig.get(kApi, nullptr, nullptr, FI_SOURCE), -FI_EINVAL);
 }
 
+void what_is_no_port_is_no_service(void** state) {
+    Rig& rig = rig_of(state);
+    for (const char* service : {"65536", "99999", "no-such-service"})
+        for (const std::uint64_t flags : {FI_SOURCE, 0ULL})
+            assert_int_equal(rig.get(kApi, "127.0.0.1", service, flags), -FI_ENODATA);
+    assert_int_equal(rig.get(kApi, "127.0.0.1", "65535", FI_SOURCE), 0);
+    assert_int_equal(source_of(*rig.info).sin_port, htons(65535));
+}
+
 void the_hints_addresses_count_when_no_node_is_given(void** state) {
     Rig& rig = rig_of(state);
     sockaddr_in address{};
@@ -759,6 +768,7 @@ int main() {
         INFO_TEST(a_peer_is_reached_from_the_right_interface),
         INFO_TEST(a_source_is_where_to_listen),
         INFO_TEST(a_service_alone_listens_everywhere),
+        INFO_TEST(what_is_no_port_is_no_service),
         INFO_TEST(the_hints_addresses_count_when_no_node_is_given),
         INFO_TEST(numeric_hosts_are_not_looked_up),
         INFO_TEST(address_strings_are_read_too),
