@@ -85,23 +85,16 @@ core::Result<Cntr*> Cntr::open(Domain& domain, const fi_cntr_attr& attr, void* u
     const int events = number_in(attr.events);
     const bool known = events == FI_CNTR_EVENTS_COMP || events == FI_CNTR_EVENTS_BYTES;
     if (!known || attr.flags != 0) return core::failure(core::Errc::invalid_argument);
-    auto wait = WaitObject::open(number_in(attr.wait_obj));
+    const int wait_kind = number_in(attr.wait_obj);
+    auto wait = WaitObject::open(wait_kind);
     if (!wait) return core::failure(wait.error());
     const auto unit =
         events == FI_CNTR_EVENTS_BYTES ? core::CounterUnit::bytes : core::CounterUnit::operations;
     std::unique_ptr<Cntr> cntr(new Cntr(domain, std::move(*wait), unit, user_context));
-    if (attr.wait_obj != FI_WAIT_SET) return cntr.release();
-    if (attr.wait_set == nullptr) return core::failure(core::Errc::invalid_argument);
-    WaitSet& set = WaitSet::of(attr.wait_set);
-    if (&set.fabric() != &domain.fabric()) return core::failure(core::Errc::invalid_argument);
-    const core::Status added = set.add(cntr->base(), cntr->wait_->fd());
-    if (!added) return core::failure(added.error());
-    cntr->wait_set_ = Ref<WaitSet>(set);
+    const core::Status placed =
+        cntr->wait_set_.take(domain.fabric(), wait_kind, attr.wait_set, cntr->base(), *cntr->wait_);
+    if (!placed) return core::failure(placed.error());
     return cntr.release();
-}
-
-Cntr::~Cntr() {
-    if (wait_set_) wait_set_->remove(base(), wait_->fd());
 }
 
 core::Status Cntr::attach(core::TrackedCq& queue) {

@@ -18,7 +18,6 @@ namespace compat::fi {
 class Cntr final : public Object<Cntr, fid_cntr> {
 public:
     static core::Result<Cntr*> open(Domain& domain, const fi_cntr_attr& attr, void* context);
-    ~Cntr();
 
     [[nodiscard]] Domain& domain() const noexcept { return *domain_; }
     [[nodiscard]] core::Counter& counter() noexcept { return counter_; }
@@ -42,12 +41,12 @@ private:
     [[nodiscard]] bool has_descriptor() const noexcept;
 
     Ref<Domain> domain_;
-    Ref<WaitSet> wait_set_;
     std::unique_ptr<WaitObject> wait_;
     WaitWaker waker_;
     core::Counter counter_;
     std::atomic<std::uint64_t> seen_value_{0};
     std::atomic<std::uint64_t> seen_errors_{0};
+    WaitSetPlace wait_set_;  ///< left before anything else goes
 };
 
 }  // namespace compat::fi

@@ -149,7 +149,8 @@ core::Result<Cq*> Cq::open(Domain& domain, const fi_cq_attr& attr, void* user_co
                        within(number_in(attr.wait_cond), FI_CQ_COND_THRESHOLD);
     if (!known || !only_bits(attr.flags, kCqFlags) || attr.size > kMaxSize)
         return core::failure(core::Errc::invalid_argument);
-    auto wait = WaitObject::open(number_in(attr.wait_obj));
+    const int wait_kind = number_in(attr.wait_obj);
+    auto wait = WaitObject::open(wait_kind);
     if (!wait) return core::failure(wait.error());
     const auto size = attr.size == 0 ? kDefaultSize : static_cast<std::uint32_t>(attr.size);
     auto queue = core::TrackedCq::create(domain.device(), {.size = size});
@@ -158,24 +159,13 @@ core::Result<Cq*> Cq::open(Domain& domain, const fi_cq_attr& attr, void* user_co
     if (!watched) return core::failure(watched.error());
     std::unique_ptr<Cq> cq(
         new Cq(domain, std::move(*queue), std::move(*wait), attr.format, user_context));
-    if (attr.wait_obj == FI_WAIT_SET) {
-        const core::Status joined = cq->join_wait_set(attr.wait_set);
-        if (!joined) return core::failure(joined.error());
-    }
+    const core::Status placed =
+        cq->wait_set_.take(domain.fabric(), wait_kind, attr.wait_set, cq->base(), *cq->wait_);
+    if (!placed) return core::failure(placed.error());
     return cq.release();
 }
 
-core::Status Cq::join_wait_set(fid_wait* face) {
-    if (face == nullptr) return core::failure(core::Errc::invalid_argument);
-    WaitSet& set = WaitSet::of(face);
-    if (&set.fabric() != &domain_->fabric()) return core::failure(core::Errc::invalid_argument);
-    core::Status added = set.add(base(), wait_->fd());
-    if (added) wait_set_ = Ref<WaitSet>(set);
-    return added;
-}
-
 Cq::~Cq() {
-    if (wait_set_) wait_set_->remove(base(), wait_->fd());
     wait_->remove_source(queue_->channel_fd());
 }
 

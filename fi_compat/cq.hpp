@@ -35,15 +35,14 @@ private:
     Cq(Domain& domain, std::unique_ptr<core::TrackedCq> queue, std::unique_ptr<WaitObject> wait,
        fi_cq_format format, void* context);
     int try_wait() noexcept;
-    core::Status join_wait_set(fid_wait* set);
 
     Ref<Domain> domain_;
-    Ref<WaitSet> wait_set_;
     std::unique_ptr<WaitObject> wait_;
     WaitWaker waker_;
     std::unique_ptr<core::TrackedCq> queue_;
     std::atomic<bool> signaled_{false};  ///< fi_cq_signal() was called; one sread() takes it
     std::atomic<int> sleepers_{0};       ///< threads in sread()
+    WaitSetPlace wait_set_;              ///< left before anything else goes
 };
 
 }  // namespace compat::fi

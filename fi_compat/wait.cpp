@@ -166,10 +166,10 @@ WaitSet::WaitSet(Fabric& fabric, std::unique_ptr<WaitObject> object)
 }
 
 core::Result<WaitSet*> WaitSet::open(Fabric& fabric, const fi_wait_attr& attr) {
-    const bool possible =
-        attr.flags == 0 && attr.wait_obj != FI_WAIT_NONE && attr.wait_obj != FI_WAIT_SET;
+    const int kind = number_in(attr.wait_obj);
+    const bool possible = attr.flags == 0 && kind != FI_WAIT_NONE && kind != FI_WAIT_SET;
     if (!possible) return core::failure(core::Errc::invalid_argument);
-    auto object = WaitObject::open(attr.wait_obj);
+    auto object = WaitObject::open(kind);
     if (!object) return core::failure(object.error());
     return new WaitSet(fabric, std::move(*object));
 }
@@ -210,6 +210,23 @@ int WaitSet::wait(int timeout_ms) noexcept {
 
 int WaitSet::control(int command, void* argument) noexcept {
     return command == kControlTryWait ? try_wait() : object_->control(command, argument);
+}
+
+WaitSetPlace::~WaitSetPlace() {
+    if (set_) set_->remove(member_, fd_);
+}
+
+core::Status WaitSetPlace::take(Fabric& fabric, int kind, fid_wait* face, struct ::fid* member,
+                                const WaitObject& object) {
+    if (kind != FI_WAIT_SET) return {};
+    if (face == nullptr) return core::failure(core::Errc::invalid_argument);
+    WaitSet& set = WaitSet::of(face);
+    if (&set.fabric() != &fabric) return core::failure(core::Errc::invalid_argument);
+    if (core::Status added = set.add(member, object.fd()); !added) return added;
+    set_ = Ref<WaitSet>(set);
+    member_ = member;
+    fd_ = object.fd();
+    return {};
 }
 
 }  // namespace compat::fi

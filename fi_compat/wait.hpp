@@ -104,4 +104,23 @@ private:
     std::vector<struct ::fid*> members_;
 };
 
+/// A queue's or counter's place in the wait set that its attributes name, if they name one.
+class WaitSetPlace {
+public:
+    WaitSetPlace() = default;
+    ~WaitSetPlace();
+    WaitSetPlace(const WaitSetPlace&) = delete;
+    WaitSetPlace& operator=(const WaitSetPlace&) = delete;
+
+    /// kind and set are those of the attributes; the member sleeps on object. Errors:
+    /// invalid_argument (FI_WAIT_SET without a set of this fabric), device.
+    core::Status take(Fabric& fabric, int kind, fid_wait* set, struct ::fid* member,
+                      const WaitObject& object);
+
+private:
+    Ref<WaitSet> set_;
+    struct ::fid* member_ = nullptr;
+    int fd_ = -1;
+};
+
 }  // namespace compat::fi

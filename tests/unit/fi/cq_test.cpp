@@ -160,6 +160,9 @@ void attributes_outside_the_known_are_refused(void** state) {
     set_enum(attr.wait_cond, FI_CQ_COND_THRESHOLD + 1);
     assert_int_equal(fi_cq_open(rig.domain, &attr, &cq, nullptr), -FI_EINVAL);
     attr = {};
+    set_enum(attr.wait_obj, 77);
+    assert_int_equal(fi_cq_open(rig.domain, &attr, &cq, nullptr), -FI_EINVAL);
+    attr = {};
     attr.flags = FI_PEER;
     assert_int_equal(fi_cq_open(rig.domain, &attr, &cq, nullptr), -FI_EINVAL);
     attr = {};
