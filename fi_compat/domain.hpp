@@ -30,6 +30,11 @@ public:
     /// Whether vendor_error of a completion tells why the target refused.
     [[nodiscard]] bool tells_faults() const noexcept { return device_.native_context() == nullptr; }
 
+    /// Whether what is mapped at an address counts at the time of each access, as with a CPU.
+    [[nodiscard]] bool follows_mappings() const noexcept {
+        return device_.native_context() == nullptr;
+    }
+
     int bind(struct ::fid* object, std::uint64_t flags) noexcept;
     int control(int command, void* argument) noexcept;
 

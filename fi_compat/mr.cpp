@@ -154,25 +154,33 @@ int Mr::raw_attr(struct fi_mr_raw_attr* raw) const noexcept {
     return 0;
 }
 
-/// fi_mr_refresh(3): only devices that follow the page table can look again at what is mapped.
+/// fi_mr_refresh(3): a device that can look again at the page table is told to; the software device
+/// always does. For any other the region would have to be registered anew.
 int Mr::refresh(const fi_mr_modify* modify) noexcept {
-    if (!domain_->limits().on_demand_paging) return -FI_ENOSYS;
-    if (modify == nullptr || modify->attr.mr_iov == nullptr) return -FI_EINVAL;
-    constexpr int kPrefetch = 0;  // IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
-    for (const iovec& range : std::span(modify->attr.mr_iov, modify->attr.iov_count)) {
-        const auto contains = [&range](const iovec& segment) {
-            return range.iov_base >= segment.iov_base && end_of(range) <= end_of(segment);
-        };
-        const auto segment = std::ranges::find_if(segments_, contains);
-        if (segment == segments_.end()) return -FI_EINVAL;
-        const auto offset = static_cast<const std::byte*>(range.iov_base) -
-                            static_cast<const std::byte*>(segment->iov_base);
-        const auto index = static_cast<std::size_t>(segment - segments_.begin());
-        const core::Status advised = regions_[index]->advise(static_cast<std::uint64_t>(offset),
-                                                             range.iov_len, kPrefetch, 0);
-        if (!advised) return to_fi(advised.error());
-    }
+    if (modify == nullptr) return -FI_EINVAL;
+    if (modify->flags != 0) return -FI_EBADFLAGS;
+    if (!domain_->limits().on_demand_paging && !domain_->follows_mappings()) return -FI_ENOSYS;
+    const fi_mr_attr& attr = modify->attr;
+    const auto ranges = attr.mr_iov != nullptr ? std::span(attr.mr_iov, attr.iov_count)
+                                               : std::span<const iovec>(segments_);
+    for (const iovec& range : ranges)
+        if (const int refreshed = refresh(range); refreshed != 0) return refreshed;
     return 0;
+}
+
+int Mr::refresh(const iovec& range) noexcept {
+    constexpr int kPrefetch = 0;  // IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
+    const auto contains = [&range](const iovec& segment) {
+        return range.iov_base >= segment.iov_base && end_of(range) <= end_of(segment);
+    };
+    const auto segment = std::ranges::find_if(segments_, contains);
+    if (segment == segments_.end()) return -FI_EINVAL;
+    if (!domain_->limits().on_demand_paging) return 0;
+    const auto offset = static_cast<const std::byte*>(range.iov_base) -
+                        static_cast<const std::byte*>(segment->iov_base);
+    const auto index = static_cast<std::size_t>(segment - segments_.begin());
+    return to_return(
+        regions_[index]->advise(static_cast<std::uint64_t>(offset), range.iov_len, kPrefetch, 0));
 }
 
 int Mr::control(int command, void* argument) noexcept {

@@ -49,6 +49,7 @@ private:
     core::Status observe(core::RemoteAccessObserver* observer) noexcept;
     int raw_attr(struct fi_mr_raw_attr* raw) const noexcept;
     int refresh(const fi_mr_modify* modify) noexcept;
+    int refresh(const iovec& range) noexcept;
 
     Ref<Domain> domain_;
     std::uint64_t base_address_;

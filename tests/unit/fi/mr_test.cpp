@@ -218,8 +218,27 @@ void counters_of_a_region_need_a_device_that_tells(void** state) {
     fid_mr* mr = nullptr;
     assert_int_equal(reg(rig, FI_REMOTE_WRITE, 5, 0, &mr), 0);
     assert_int_equal(fi_mr_bind(mr, &rig.cntr->fid, FI_REMOTE_WRITE), -FI_ENOSYS);
-    assert_int_equal(fi_mr_refresh(mr, nullptr, 0, 0), -FI_ENOSYS);
     assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+void refreshing_a_region_looks_again_at_its_ranges(void**) {
+    for (const bool on_demand : {false, true}) {
+        EpRig rig;
+        rig.device.current_limits.on_demand_paging = on_demand;
+        rig.open_domain({});
+        fid_mr* mr = nullptr;
+        assert_int_equal(reg(rig, FI_REMOTE_WRITE, 5, 0, &mr), 0);
+        const iovec inside{rig.memory.data() + 8, 16};
+        const iovec beyond{rig.memory.data() + 8, rig.memory.size()};
+        assert_int_equal(fi_mr_refresh(mr, nullptr, 0, 0), 0);
+        assert_int_equal(fi_mr_refresh(mr, &inside, 1, 0), 0);
+        const test::FakeMr::Advice& advice = rig.device.mrs().back()->last_advice;
+        assert_int_equal(advice.offset, on_demand ? 8 : 0);
+        assert_int_equal(advice.length, on_demand ? 16 : 0);
+        assert_int_equal(fi_mr_refresh(mr, &beyond, 1, 0), -FI_EINVAL);
+        assert_int_equal(fi_mr_refresh(mr, &inside, 1, FI_RECV), -FI_EBADFLAGS);
+        assert_int_equal(fi_close(&mr->fid), 0);
+    }
 }
 
 void what_a_domain_does_not_offer_says_so(void** state) {
@@ -257,6 +276,7 @@ int main() {
         RIGGED(segments_join_or_keep_their_own_local_keys),
         RIGGED(counters_of_a_region_see_what_peers_do),
         RIGGED(counters_of_a_region_need_a_device_that_tells),
+        cmocka_unit_test(refreshing_a_region_looks_again_at_its_ranges),
         RIGGED(what_a_domain_does_not_offer_says_so),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
