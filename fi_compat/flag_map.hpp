@@ -131,6 +131,8 @@ struct EndpointCaps {
     bool write = false;
     bool fence = false;
     bool rma_event = false;
+    bool remote_write = false;  ///< peers may write here
+    bool remote_read = false;
 
     [[nodiscard]] bool transmits() const { return send || read || write; }
 };
@@ -148,9 +150,19 @@ constexpr EndpointCaps to_caps(std::uint64_t fi_caps) {
     caps.receive = caps.messages && (both || any_bit(fi_caps, FI_RECV));
     caps.read = caps.rma && (all || any_bit(fi_caps, FI_READ));
     caps.write = caps.rma && (all || any_bit(fi_caps, FI_WRITE));
+    caps.remote_write = caps.rma && (all || any_bit(fi_caps, FI_REMOTE_WRITE));
+    caps.remote_read = caps.rma && (all || any_bit(fi_caps, FI_REMOTE_READ));
     caps.fence = any_bit(fi_caps, FI_FENCE);
     caps.rma_event = any_bit(fi_caps, FI_RMA_EVENT);
     return caps;
+}
+
+/// What a peer may do through an endpoint.
+constexpr core::AccessFlags remote_access(const EndpointCaps& caps) {
+    core::AccessFlags access;
+    if (caps.remote_write) access |= core::Access::remote_write | core::Access::remote_atomic;
+    if (caps.remote_read) access |= core::Access::remote_read;
+    return access;
 }
 
 /// A program that posts receives for the immediate data of writes.

@@ -73,6 +73,25 @@ void the_queue_pair_is_as_the_info_says(void**) {
     }
 }
 
+void peers_may_do_what_the_capabilities_name(void**) {
+    const struct {
+        std::uint64_t caps;
+        core::AccessFlags access;
+    } rows[] = {
+        {FI_MSG | FI_RMA, core::kRemoteAccess},
+        {FI_MSG | FI_RMA | FI_REMOTE_READ, core::Access::remote_read},
+        {FI_MSG | FI_RMA | FI_WRITE | FI_REMOTE_WRITE,
+         core::Access::remote_write | core::Access::remote_atomic},
+        {FI_MSG | FI_RMA | FI_READ | FI_WRITE, {}},
+        {FI_MSG, {}},
+    };
+    for (const auto& row : rows) {
+        EpRig rig;
+        rig.open({.caps = row.caps});
+        assert_int_equal(rig.qp().attr.access.bits(), row.access.bits());
+    }
+}
+
 void each_outcome_of_connecting_is_its_event(void**) {
     const struct {
         CmEventType type;
@@ -316,6 +335,7 @@ int main() {
         RIGGED(what_is_missing_is_told_when_it_is_enabled),
         RIGGED(receives_wait_for_the_connection),
         cmocka_unit_test(the_queue_pair_is_as_the_info_says),
+        cmocka_unit_test(peers_may_do_what_the_capabilities_name),
         cmocka_unit_test(each_outcome_of_connecting_is_its_event),
         RIGGED(a_peer_that_cannot_be_reached_is_an_event),
         cmocka_unit_test(a_device_that_fails_while_connecting_is_told_at_once),
