@@ -231,6 +231,8 @@ int Endpoint::bind(struct ::fid* object, std::uint64_t flags) {
 int Endpoint::bind_eq(EventQueue& eq, std::uint64_t flags) {
     if (flags != 0) return -FI_EBADFLAGS;
     if (eq_ || &eq.fabric() != &domain_->fabric()) return -FI_EINVAL;
+    const core::Limits& limits = domain_->limits();
+    spare_events_.emplace(kEvents, std::max(limits.max_accept_data, limits.max_reject_data));
     eq_ = Ref<EventQueue>(eq);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "core/core.hpp"
 #include "fi_compat/cm.hpp"
@@ -127,6 +128,8 @@ public:
     [[nodiscard]] Domain& domain() const noexcept { return *domain_; }
 
 private:
+    /// Of a connection: that it stands, and how it ended. The device may go as well.
+    static constexpr std::size_t kEvents = 3;
     static constexpr std::size_t kDefaultMinMultiReceive = 64;  // as upstream's sockets provider
     enum class State : std::uint8_t {
         idle,
@@ -177,6 +180,7 @@ private:
 
     void on_event(core::CmEvent& event);
     void on_failure(int err, std::span<const std::byte> data);
+    void report(std::uint32_t event, std::span<const std::byte> data = {});
     void on_disconnect();
 
     int make_alias(EpFace& face, const struct fi_alias* request);
@@ -204,6 +208,7 @@ private:
     EpFace face_;
 
     Ref<EventQueue> eq_;
+    std::optional<EventQueue::Spare> spare_events_;
     Ref<Cq> transmit_cq_;
     Ref<Cq> receive_cq_;
     Ref<Stx> stx_;

@@ -135,7 +135,7 @@ core::Status Endpoint::start_connecting(core::CmChannel& channel, const core::So
 int Endpoint::fail_connecting(const core::Error& error) {
     state_ = State::shut_down;
     if (error.code != core::Errc::unreachable) return to_fi(error);
-    eq_->push_error(face_.base(), face_.base()->context, FI_EHOSTUNREACH, FI_EHOSTUNREACH, {});
+    on_failure(FI_EHOSTUNREACH, {});
     return 0;
 }
 
@@ -194,7 +194,11 @@ int Endpoint::shutdown(std::uint64_t flags) {
 
 void Endpoint::on_failure(int err, std::span<const std::byte> data) {
     state_ = State::shut_down;
-    eq_->push_error(face_.base(), face_.base()->context, err, err, data);
+    eq_->push_error(face_.base(), face_.base()->context, err, err, data, &*spare_events_);
+}
+
+void Endpoint::report(std::uint32_t event, std::span<const std::byte> data) {
+    eq_->push_cm(event, face_.base(), nullptr, data, &*spare_events_);
 }
 
 void Endpoint::on_disconnect() {
@@ -202,7 +206,7 @@ void Endpoint::on_disconnect() {
         case State::connected:
         case State::shutting_down:
             state_ = State::shut_down;
-            eq_->push_cm(FI_SHUTDOWN, face_.base(), nullptr, {});
+            report(FI_SHUTDOWN);
             break;
         case State::connecting: on_failure(FI_ECONNRESET, {}); break;
         case State::idle:
@@ -216,8 +220,7 @@ void Endpoint::on_event(core::CmEvent& event) {
     switch (event.type) {
         case core::CmEventType::established:
             state_ = State::connected;
-            eq_->push_cm(FI_CONNECTED, face_.base(), nullptr,
-                         accepts_ ? std::span<const std::byte>() : event.private_data);
+            report(FI_CONNECTED, accepts_ ? std::span<const std::byte>() : event.private_data);
             break;
         case core::CmEventType::rejected: on_failure(FI_ECONNREFUSED, event.private_data); break;
         case core::CmEventType::unreachable: on_failure(FI_ETIMEDOUT, {}); break;

@@ -68,12 +68,9 @@ constinit fi_ops_eq kEqOps = {
     .strerror = eq_strerror,
 };
 
-std::vector<std::byte> to_payload(const void* head, std::size_t head_length,
-                                  std::span<const std::byte> tail = {}) {
-    const auto* bytes = static_cast<const std::byte*>(head);
-    std::vector<std::byte> payload(bytes, bytes + head_length);
-    payload.insert(payload.end(), tail.begin(), tail.end());
-    return payload;
+void append(std::vector<std::byte>& payload, const void* data, std::size_t length) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    payload.insert(payload.end(), bytes, bytes + length);
 }
 
 }  // namespace
@@ -92,64 +89,71 @@ core::Result<EventQueue*> EventQueue::open(Fabric& fabric, const fi_eq_attr& att
                                            void* user_context) {
     if ((attr.flags & ~kEqFlags) != 0) return core::failure(core::Errc::invalid_argument);
     const int kind = number_in(attr.wait_obj);
-    WaitSet* set = nullptr;
-    if (kind == FI_WAIT_SET) {
-        if (attr.wait_set == nullptr) return core::failure(core::Errc::invalid_argument);
-        set = &WaitSet::of(attr.wait_set);
-        if (&set->fabric() != &fabric) return core::failure(core::Errc::invalid_argument);
-    }
     auto wait = WaitObject::open(kind);
     if (!wait) return core::failure(wait.error());
     std::unique_ptr<EventQueue> queue(new EventQueue(fabric, attr, std::move(*wait), user_context));
-    if (set != nullptr) {
-        const core::Status added = set->add(queue->base(), queue->wait_->fd());
-        if (!added) return core::failure(added.error());
-        queue->wait_set_ = Ref<WaitSet>(*set);
-    }
+    const core::Status placed =
+        queue->wait_set_.take(fabric, kind, attr.wait_set, queue->base(), *queue->wait_);
+    if (!placed) return core::failure(placed.error());
     return queue.release();
 }
 
 EventQueue::~EventQueue() {
-    if (wait_set_) wait_set_->remove(base(), wait_->fd());
     for (const auto& [key, source] : sources_) wait_->remove_source(source->fd());
 }
 
-void EventQueue::push(Event event) {
+EventQueue::Spare::Spare(std::size_t events, std::size_t data) : events_(events) {
+    for (Event& event : events_) event.payload.reserve(sizeof(fi_eq_cm_entry) + data);
+}
+
+EventQueue::Events EventQueue::make(Spare* spare) {
+    Events made;
+    if (spare != nullptr && !spare->events_.empty())
+        made.splice(made.end(), spare->events_, spare->events_.begin());
+    else
+        made.emplace_back();
+    return made;
+}
+
+void EventQueue::push(Events made) noexcept {
     const std::lock_guard lock(queue_mutex_);
-    events_.push_back(std::move(event));
+    events_.splice(events_.end(), made);
     wait_->signal();
 }
 
 void EventQueue::push(std::uint32_t number, const fi_eq_entry& entry) {
-    Event event;
-    event.number = number;
-    event.source = entry.fid;
-    event.payload = to_payload(&entry, sizeof entry);
-    push(std::move(event));
+    Events made = make(nullptr);
+    made.front().number = number;
+    made.front().source = entry.fid;
+    append(made.front().payload, &entry, sizeof entry);
+    push(std::move(made));
 }
 
 void EventQueue::push_cm(std::uint32_t number, struct ::fid* source, InfoPtr info,
-                         std::span<const std::byte> data) {
-    Event event;
+                         std::span<const std::byte> data, Spare* spare) {
+    Events made = make(spare);
+    Event& event = made.front();
     event.number = number;
     event.source = source;
     const fi_eq_cm_entry head{.fid = source, .info = info.get()};
-    event.payload = to_payload(&head, sizeof head, data);
+    append(event.payload, &head, sizeof head);
+    append(event.payload, data.data(), data.size());
     event.info = std::move(info);
-    push(std::move(event));
+    push(std::move(made));
 }
 
 void EventQueue::push_error(struct ::fid* source, void* context, int err, int prov_errno,
-                            std::span<const std::byte> data) {
-    Event event;
+                            std::span<const std::byte> data, Spare* spare) {
+    Events made = make(spare);
+    Event& event = made.front();
     event.is_error = true;
     event.source = source;
     event.error.fid = source;
     event.error.context = context;
     event.error.err = err;
     event.error.prov_errno = prov_errno;
-    event.payload.assign(data.begin(), data.end());
-    push(std::move(event));
+    append(event.payload, data.data(), data.size());
+    push(std::move(made));
 }
 
 void EventQueue::forget(struct ::fid* source) noexcept {
@@ -262,14 +266,14 @@ ssize_t EventQueue::read_error(fi_eq_err_entry* entry, std::uint64_t flags) {
 
 ssize_t EventQueue::write(std::uint32_t number, const void* buffer, std::size_t length) {
     if ((flags_ & FI_WRITE) == 0 || (buffer == nullptr && length != 0)) return -FI_EINVAL;
-    Event event;
-    event.number = number;
-    event.payload = to_payload(buffer, length);
+    Events made = make(nullptr);
+    made.front().number = number;
+    append(made.front().payload, buffer, length);
     {
         const std::lock_guard lock(queue_mutex_);
         if (events_.size() >= size_) return -FI_EAGAIN;
     }
-    push(std::move(event));
+    push(std::move(made));
     return static_cast<ssize_t>(length);
 }
 

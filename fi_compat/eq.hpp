@@ -5,7 +5,7 @@
 #include <rdma/fi_eq.h>
 
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -38,14 +38,16 @@ public:
 
     // --- for the objects that report here -------------------------------------------------------
 
+    class Spare;
+
     /// FI_NOTIFY, FI_MR_COMPLETE, FI_AV_COMPLETE, FI_JOIN_COMPLETE.
     void push(std::uint32_t event, const fi_eq_entry& entry);
     /// FI_CONNREQ (with info), FI_CONNECTED, FI_SHUTDOWN. data: the peer's private data.
     void push_cm(std::uint32_t event, struct ::fid* source, InfoPtr info,
-                 std::span<const std::byte> data);
+                 std::span<const std::byte> data, Spare* spare = nullptr);
     /// err: a positive fabric errno. data: such as the private data of a rejection.
     void push_error(struct ::fid* source, void* context, int err, int prov_errno,
-                    std::span<const std::byte> data);
+                    std::span<const std::byte> data, Spare* spare = nullptr);
     /// Drops what is queued for an object that is being closed.
     void forget(struct ::fid* source) noexcept;
 
@@ -80,9 +82,13 @@ private:
         fi_eq_err_entry error{};
     };
 
+    using Events = std::list<Event>;
+
     EventQueue(Fabric& fabric, const fi_eq_attr& attr, std::unique_ptr<WaitObject> wait,
                void* context);
-    void push(Event event);
+    /// Of one event.
+    void push(Events made) noexcept;
+    static Events make(Spare* spare);
     void drain_sources();
     bool is_empty();
     int try_wait();
@@ -91,7 +97,6 @@ private:
     void give_error(fi_eq_err_entry& entry, Event& event, bool peek);
 
     Ref<Fabric> fabric_;
-    Ref<WaitSet> wait_set_;
     std::uint64_t flags_;
     std::size_t size_;
     std::unique_ptr<WaitObject> wait_;
@@ -100,8 +105,20 @@ private:
     std::vector<std::pair<const void*, std::unique_ptr<EventSource>>> sources_;
 
     std::mutex queue_mutex_;
-    std::deque<Event> events_;
+    Events events_;
     std::vector<std::byte> last_error_data_;  // what err_data points at until the next call
+    WaitSetPlace wait_set_;                   // left before anything else goes
+};
+
+/// Room for the events that an object cannot do without, whatever memory there is when they come.
+class EventQueue::Spare {
+public:
+    /// Throws std::bad_alloc. data: the most bytes that come with one of them.
+    Spare(std::size_t events, std::size_t data);
+
+private:
+    friend class EventQueue;
+    Events events_;
 };
 
 }  // namespace compat::fi

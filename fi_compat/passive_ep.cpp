@@ -189,13 +189,15 @@ int PassiveEp::listen() {
 
 void PassiveEp::on_event(core::CmEvent& event) {
     if (event.type != core::CmEventType::connect_request) return;
+    // Without memory for all of it the request goes, and with it the peer gets its answer.
+    EventQueue::Spare announcement(1, event.private_data.size());
     auto request = std::make_unique<ConnReq>(*this, std::move(event.request));
     InfoPtr info = describe(*request);
     {
         const std::lock_guard lock(requests_mutex_);
         requests_.push_back(std::move(request));
     }
-    eq_->push_cm(FI_CONNREQ, base(), std::move(info), event.private_data);
+    eq_->push_cm(FI_CONNREQ, base(), std::move(info), event.private_data, &announcement);
 }
 
 /// fi_cm(3), FI_CONNREQ: what fi_endpoint() needs for an endpoint that answers the request.

@@ -2,6 +2,7 @@
 // fi_compat/endpoint.cpp, ep_cm.cpp, msg.cpp, cntr.cpp: binding, enabling, connecting, counting.
 #include <cstring>
 
+#include "tests/support/new_failure.hpp"
 #include "tests/unit/fi/ep_rig.hpp"
 
 namespace compat::fi {
@@ -186,6 +187,26 @@ void the_end_of_a_connection_is_one_event(void** state) {
     assert_int_equal(fi_getpeer(rig.ep, nullptr, &length), -FI_ENOTCONN);
 }
 
+void events_of_a_connection_need_no_memory(void** state) {
+    EpRig& rig = rig_of(state);
+    rig.open({.connected = false});
+    fi_ep_bind(rig.ep, &rig.eq->fid, 0);
+    fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV);
+    const sockaddr_in address = EpRig::target_address();
+    assert_int_equal(fi_connect(rig.ep, &address, nullptr, 0), 0);
+    rig.id().deliver(CmEventType::established, "welcome");
+    test::fail_new(1);
+    const long connected = rig.event();
+    test::fail_new(0);
+    assert_int_equal(connected, FI_CONNECTED);
+    assert_int_equal(rig.last_size, sizeof(fi_eq_cm_entry) + std::strlen("welcome"));
+    rig.id().deliver(CmEventType::disconnected);
+    test::fail_new(1);
+    const long shut_down = rig.event();
+    test::fail_new(0);
+    assert_int_equal(shut_down, FI_SHUTDOWN);
+}
+
 void closing_takes_the_endpoints_events_along(void** state) {
     EpRig& rig = rig_of(state);
     rig.open();
@@ -239,6 +260,9 @@ void counters_of_peers_need_the_capability(void** state) {
     assert_int_equal(fi_cntr_open(rig.domain, &attr, &other, nullptr), -FI_EINVAL);
     attr = {};
     set_enum(attr.events, 77);
+    assert_int_equal(fi_cntr_open(rig.domain, &attr, &other, nullptr), -FI_EINVAL);
+    attr = {};
+    set_enum(attr.wait_obj, 77);
     assert_int_equal(fi_cntr_open(rig.domain, &attr, &other, nullptr), -FI_EINVAL);
 }
 
@@ -341,6 +365,7 @@ int main() {
         cmocka_unit_test(a_device_that_fails_while_connecting_is_told_at_once),
         RIGGED(the_data_of_an_answer_comes_with_the_event),
         RIGGED(the_end_of_a_connection_is_one_event),
+        RIGGED(events_of_a_connection_need_no_memory),
         RIGGED(closing_takes_the_endpoints_events_along),
         RIGGED(counters_may_stand_in_for_queues),
         RIGGED(counters_of_peers_need_the_capability),

@@ -295,6 +295,10 @@ void impossible_queues_are_refused(void** state) {
     const int unknown = 1000;
     std::memcpy(&attr.wait_obj, &unknown, sizeof attr.wait_obj);
     assert_int_equal(fi_eq_open(rig.fabric, &attr, &rig.eq, nullptr), -FI_EINVAL);
+    fi_wait_attr wait{};
+    std::memcpy(&wait.wait_obj, &unknown, sizeof wait.wait_obj);
+    fid_wait* set = nullptr;
+    assert_int_equal(fi_wait_open(rig.fabric, &wait, &set), -FI_EINVAL);
     assert_int_equal(rig.open(FI_WAIT_SET), -FI_EINVAL);  // without the set
     assert_int_equal(rig.open(FI_WAIT_UNSPEC, FI_READ), -FI_EINVAL);
     assert_null(rig.eq);
