@@ -86,6 +86,11 @@ void Buffer::unmap() {
     if (data_ != nullptr) munmap(std::exchange(data_, nullptr), size_);
 }
 
+void Buffer::withdraw() const {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    assert_ptr_equal(mmap(data_, size_, PROT_NONE, kFlags, -1, 0), data_);
+}
+
 Sge Buffer::sge(std::size_t offset, std::size_t length) const {
     return {data_ + offset, static_cast<std::uint32_t>(length), mr_->lkey()};
 }

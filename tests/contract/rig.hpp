@@ -29,6 +29,7 @@ struct Subject {
     SocketAddress foreign;                  ///< an address of no device here
     bool exact_private_data = true;         ///< else it arrives padded
     bool cpu_atomics = true;                ///< remote atomics are atomic to those of the CPU
+    bool holds_memory = true;               ///< a region's pages stay when they are unmapped
 };
 void set_subject(Subject subject);
 const Subject& subject();
@@ -59,6 +60,7 @@ public:
     [[nodiscard]] std::uint64_t& word(std::size_t index) const;
     void deregister() { mr_.reset(); }
     void unmap();
+    void withdraw() const;  ///< unmapped while registered; nothing else gets the addresses
     void fill(int value) const;
     void fill_pattern(unsigned seed) const;  ///< no two near bytes alike, by seed
 

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     subject.address = numeric("127.0.0.1");
     if (const auto address6 = numeric("::1"); is_ours(address6)) subject.address6 = address6;
     subject.foreign = numeric("192.0.2.1");  // TEST-NET-1: nobody's
+    subject.holds_memory = false;
     compat::contract::set_subject(subject);
     return compat::contract::run_contract(argc, argv);
 }

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/device/soft/mappings.hpp"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
+
+#include "core/base/unique_fd.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -43,6 +50,45 @@ bool parse(const char* line, Mapping& mapping) {
     return true;
 }
 
+// PROCMAP_QUERY of <linux/fs.h>, which is newer than the headers that we build with.
+struct MapQuery {
+    std::uint64_t size = sizeof(MapQuery);
+    std::uint64_t flags = 0;  // 0: the mapping that covers the address
+    std::uint64_t address = 0;
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;
+    std::uint64_t rights = 0;
+    std::uint64_t page_size = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t inode = 0;
+    std::uint32_t device_major = 0;
+    std::uint32_t device_minor = 0;
+    std::uint32_t name_size = 0;  // 0: no name wanted
+    std::uint32_t build_id_size = 0;
+    std::uint64_t name = 0;
+    std::uint64_t build_id = 0;
+};
+constexpr unsigned long kMapQuery = _IOWR('f', 17, MapQuery);
+constexpr std::uint64_t kReadable = 1;
+constexpr std::uint64_t kWritable = 2;
+
+/// mappings_allow() by the kernel's direct answer; nothing where there is none.
+std::optional<bool> query_allows(std::uintptr_t next, std::uintptr_t end, std::uint64_t rights) {
+    const UniqueFd maps(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    if (!maps) return std::nullopt;
+    while (next < end) {
+        MapQuery query;
+        query.address = next;
+        if (ioctl(maps.get(), kMapQuery, &query) != 0) {
+            if (errno == ENOENT) return false;
+            return std::nullopt;
+        }
+        if ((query.rights & rights) != rights) return false;
+        next = query.end;
+    }
+    return true;
+}
+
 }  // namespace
 
 Result<std::vector<Mapping>> mappings_of(const void* address, std::size_t length) noexcept try {
@@ -63,6 +109,18 @@ Result<std::vector<Mapping>> mappings_of(const void* address, std::size_t length
     return found;
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
+}
+
+bool mappings_allow(const void* address, std::size_t length, bool write) noexcept {
+    const auto start = reinterpret_cast<std::uintptr_t>(address);
+    if (const auto told =
+            query_allows(start, start + length, write ? kReadable | kWritable : kReadable))
+        return *told;
+    const auto mappings = mappings_of(address, length);
+    if (!mappings) return true;
+    return !mappings->empty() && std::ranges::all_of(*mappings, [&](const Mapping& mapping) {
+        return mapping.readable && (!write || mapping.writable);
+    });
 }
 
 }  // namespace compat::core::soft

@@ -29,4 +29,8 @@ struct Mapping {
 /// length is 0. Reads the whole list: tens of microseconds. Errors: no_memory, device.
 Result<std::vector<Mapping>> mappings_of(const void* address, std::size_t length) noexcept;
 
+/// Whether all of [address, address + length) is mapped for reading (and writing). Where the kernel
+/// does not tell, the program is believed. Linux 6.11 answers a mapping at a time, in about 1 us.
+bool mappings_allow(const void* address, std::size_t length, bool write) noexcept;
+
 }  // namespace compat::core::soft

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "core/device/soft/key_pool.hpp"
 #include "core/device/soft/mappings.hpp"
 #include "core/device/soft/receive_queue.hpp"
+#include "core/device/soft/user_memory.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -21,60 +21,15 @@ constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
 constexpr std::uint32_t kMaxSrqDepth = 32 * 1024;
 constexpr std::uint32_t kMaxSge = 32;
 
-std::size_t page_size() noexcept {
-    static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    return size;
-}
-
-struct Pages {
-    std::uintptr_t first;  ///< address
-    std::size_t count;
-};
-
-/// The pages under a range that is not empty.
-Pages pages_of(const void* address, std::size_t length) noexcept {
-    const auto start = reinterpret_cast<std::uintptr_t>(address);
-    const std::uintptr_t first = start / page_size();
-    const std::uintptr_t last = (start + length - 1) / page_size();
-    return {first * page_size(), last - first + 1};
-}
-
-bool is_mapped(const Pages& pages) noexcept {
-    constexpr std::size_t kChunk = 4096;
-    unsigned char residency[kChunk];
-    for (std::size_t done = 0; done < pages.count; done += kChunk) {
-        const std::size_t count = std::min(kChunk, pages.count - done);
-        void* address = reinterpret_cast<void*>(pages.first + done * page_size());
-        if (mincore(address, count * page_size(), residency) != 0 && errno != EAGAIN) return false;
-    }
-    return true;
-}
-
-/// What /proc/self/maps says; where it cannot be read the program is believed.
-bool maps_allow(const void* address, bool write) noexcept {
-    const auto mappings = mappings_of(address, 1);
-    if (!mappings) return true;
-    return !mappings->empty() && mappings->front().readable &&
-           (!write || mappings->front().writable);
-}
-
-/// Whether the page can be read (and written), by what the kernel says to faulting it in: the
-/// contents do not change, and a file that ends before the page is noticed, too.
-bool page_allows(std::uintptr_t page, bool write) noexcept {
-    void* address = reinterpret_cast<void*>(page);
-    if (madvise(address, page_size(), write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
-        return true;
-    if (errno == EFAULT || errno == ENOMEM) return false;
-    return maps_allow(address, write);  // EINVAL: no right to it, or a kernel before 5.14
-}
-
 Status check_memory(const MrAttr& attr) noexcept {
     if (attr.length == 0) return {};
     if (attr.address == nullptr) return failure(Errc::access_denied);
-    const Pages pages = pages_of(attr.address, attr.length);
     const bool write = attr.access.has(Access::local_write);
-    const std::uintptr_t last = pages.first + (pages.count - 1) * page_size();
-    if (!is_mapped(pages) || !page_allows(pages.first, write) || !page_allows(last, write)) {
+    // A NIC's driver looks at every page; this looks at every mapping, and at the pages at both
+    // ends.
+    const bool inside = pages_of(attr.address, attr.length).count > 2;
+    if (!user_memory_allows(attr.address, attr.length, write) ||
+        (inside && !mappings_allow(attr.address, attr.length, write))) {
         COMPAT_LOG_ERROR("memory %p length %zu is not mapped or not %s", attr.address, attr.length,
                          write ? "writable" : "readable");
         return failure(Errc::access_denied);

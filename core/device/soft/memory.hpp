@@ -16,7 +16,15 @@
 namespace compat::core::soft {
 
 /// Why an access is refused; vendor_error of the completion at the initiator.
-enum class Fault : std::uint8_t { none, unknown_key, out_of_range, no_right, address_wrap, count_ };
+enum class Fault : std::uint8_t {
+    none,
+    unknown_key,
+    out_of_range,
+    no_right,
+    address_wrap,
+    unmapped,  ///< the program has taken the memory away from under its region
+    count_
+};
 
 /// The part of a region that an access needs. Whoever wants to come back to it after its pin has
 /// gone takes shared_from_this(), and pins it again.

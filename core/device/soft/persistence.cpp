@@ -22,6 +22,7 @@
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/device/soft/mappings.hpp"
+#include "core/device/soft/user_memory.hpp"
 
 #ifdef COMPAT_HAVE_PMEM2
 #include <libpmem2.h>
@@ -189,6 +190,8 @@ public:
     explicit CachePersister(Map map) noexcept
         : map_(std::move(map)), persist_(pmem2_get_persist_fn(map_.get())) {}
     Status persist(std::byte* address, std::size_t length) noexcept override {
+        // A CPU flushes no line of memory that is gone; msync(2) would say so by itself.
+        if (!user_memory_allows(address, length, false)) return failure(Errc::device, EFAULT);
         persist_(address, length);
         return {};
     }

@@ -45,7 +45,7 @@ Status SendQueue::post(const WorkRequest& request) noexcept {
 
     const std::size_t row = tail_ % entries_.size();
     SendEntry& entry = entries_[row];
-    entry = SendEntry{.request = request, .length = length};
+    entry = SendEntry{.request = request, .length = length, .copied = inlined};
     Sge* sges = &sges_[row * std::max<std::uint32_t>(max_sge_, 1)];
     if (inlined) {
         std::byte* bytes = &inline_bytes_[row * max_inline_];

@@ -17,6 +17,7 @@ struct SendEntry {
     std::uint64_t length = 0;  ///< bytes of all SGEs
     std::uint64_t moved = 0;   ///< bytes handed to the carrier (or, of a read, arrived)
     bool done = false;
+    bool copied = false;  ///< sges name the queue's own copy
     // Where it went on the wire, to find it again when the peer names a failed message.
     std::uint32_t first_message = 0;
     std::uint32_t message_count = 0;

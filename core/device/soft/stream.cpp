@@ -134,6 +134,7 @@ Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* pos
     if (!alive() && state_ != State::lingering && state_ != State::closed)
         return failure(Errc::wrong_state);
     Status status;
+    posting_from_ = qp_->sends.next();
     for (const WorkRequest& request : requests) {
         status = qp_->sends.post(request);
         if (!status) break;
@@ -143,6 +144,7 @@ Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* pos
         pump();
     else if (state_ != State::draining)
         qp_->sends.flush();
+    posting_from_ = kNotPosting;
     return status;
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -145,6 +146,8 @@ private:
     };
     static constexpr std::size_t kParkedBytes = 1024 * 1024;
 
+    static constexpr auto kNotPosting = std::numeric_limits<SendQueue::Sequence>::max();
+
     // Where the builder is in the entry at build_next_.
     enum class Part : std::uint8_t { begin, payload, immediate };
 
@@ -209,6 +212,7 @@ private:
     void pull() noexcept;
     Read read_some() noexcept;
     bool take_direct() noexcept;
+    void refuse_direct(Fault fault) noexcept;
     bool take_staged() noexcept;
     bool begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) noexcept;
     bool take_or_park(const wire::Segment& segment, std::span<const std::byte> ulpdu) noexcept;
@@ -234,6 +238,7 @@ private:
     Fault pin_sink(std::uint64_t offset, std::uint64_t length, Pin& pin,
                    std::uint64_t& contiguous) noexcept;
     bool on_response(Awaited::Kind kind, std::uint32_t id) noexcept;
+    bool fail_awaited(Fault fault) noexcept;
     bool refuse(Fault fault, bool of_write) noexcept;
     bool violate(wire::TerminateCode code) noexcept;
     void part() noexcept;
@@ -281,6 +286,7 @@ private:
     Part part_ = Part::begin;
     SendQueue::Sequence build_next_ = 0;
     SendQueue::Sequence drain_end_ = 0;
+    SendQueue::Sequence posting_from_ = kNotPosting;  // first of the post that runs right now
     SendQueue::Sequence signaled_end_ = 0;       // behind the newest that wants acknowledgement
     SendQueue::Sequence acknowledge_asked_ = 0;  // all before are covered by a request on its way
     std::size_t built_since_asked_ = 0;          // bytes, with a charge for each request

@@ -327,6 +327,7 @@ void Stream::on_first_message() noexcept {
 void Stream::begin_rdma(bool crc, bool own_peer) noexcept {
     crc_ = crc;
     own_peer_ = own_peer;
+    batch_->use_crc(crc);
     max_payload_ = own_peer ? kOwnPayload : payload_of_mss(socket_.get());
     tx_msn_.fill(wire::kFirstMsn);
     rx_msn_.fill(wire::kFirstMsn);

@@ -16,6 +16,7 @@
 
 #include "core/base/log.hpp"
 #include "core/device/soft/stream.hpp"
+#include "core/device/soft/user_memory.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -42,26 +43,8 @@ constexpr std::array kFaultCodes{
     FaultRow{Fault::no_right, wire::terminate::rdmap_access, wire::terminate::rdmap_access},
     FaultRow{Fault::address_wrap, wire::terminate::ddp_tagged_offset_wrap,
              wire::terminate::rdmap_offset_wrap},
+    FaultRow{Fault::unmapped, wire::terminate::rdmap_protection, wire::terminate::rdmap_protection},
 };
-
-/// Programs poll on the last bytes of what arrives: those are stored last.
-void copy_last_word_last(std::byte* to, const std::byte* from, std::size_t length) {
-    constexpr std::size_t kWord = sizeof(std::uint64_t);
-    if (length < kWord) {
-        if (length != 0) std::memcpy(to, from, length);
-        return;
-    }
-    const std::size_t front = length - kWord;
-    std::memcpy(to, from, front);
-    std::uint64_t word = 0;
-    std::memcpy(&word, from + front, kWord);
-    if (reinterpret_cast<std::uintptr_t>(to + front) % kWord == 0) {
-        __atomic_store_n(reinterpret_cast<std::uint64_t*>(to + front), word, __ATOMIC_RELEASE);
-        return;
-    }
-    std::memcpy(to + front, &word, kWord - 1);
-    __atomic_store_n(to + length - 1, from[length - 1], __ATOMIC_RELEASE);
-}
 
 /// Of the peer, to what we asked for; or the end.
 bool is_answer(wire::RdmapOpcode opcode) {
@@ -126,9 +109,7 @@ Stream::Read Stream::read_some() noexcept {
                                 ? pin_target(direct_->header, direct, pin)
                                 : pin_sink(read_arrived_, direct, pin, direct);
         if (fault != Fault::none) {
-            rx_header_ = {.tagged = true, .tagged_header = direct_->header, .untagged_header = {}};
-            rx_before_ = rx_messages_;
-            refuse(fault, true);
+            refuse_direct(fault);
             return Read::drained;
         }
         iov[count++] = {pin.address(), direct};
@@ -139,6 +120,11 @@ Stream::Read Stream::read_some() noexcept {
     do {
         got = ::readv(socket_.get(), iov.data(), static_cast<int>(count));
     } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EFAULT && direct != 0) {
+        pin.release();
+        refuse_direct(Fault::unmapped);
+        return Read::drained;
+    }
     if (got < 0) return errno == EAGAIN ? Read::drained : Read::lost;
     if (got == 0) return Read::ended;
     const auto bytes = static_cast<std::uint64_t>(got);
@@ -155,6 +141,17 @@ Stream::Read Stream::read_some() noexcept {
         }
     }
     return Read::some;
+}
+
+/// What the socket should deliver straight into memory may not go there.
+void Stream::refuse_direct(Fault fault) noexcept {
+    if (direct_->header.opcode != wire::RdmapOpcode::write) {
+        fail_awaited(fault);
+        return;
+    }
+    rx_header_ = {.tagged = true, .tagged_header = direct_->header, .untagged_header = {}};
+    rx_before_ = rx_messages_;
+    refuse(fault, true);
 }
 
 bool Stream::take_staged() noexcept {
@@ -300,7 +297,8 @@ bool Stream::take_tagged(const wire::TaggedHeader& header, std::span<const std::
         if (std::exchange(write_ended_, false)) write_length_ = 0;
         const Fault fault = pin_target(header, segment_length, pin);
         if (fault != Fault::none) return refuse(fault, true);
-        copy_last_word_last(pin.address(), payload.data(), payload.size());
+        if (!store_to_user(pin.address(), payload.data(), payload.size()))
+            return refuse(Fault::unmapped, true);
         write_length_ += payload.size();
         write_end_ = header.offset + payload.size();
         return true;
@@ -312,8 +310,9 @@ bool Stream::take_tagged(const wire::TaggedHeader& header, std::span<const std::
     while (!payload.empty()) {
         std::uint64_t part = payload.size();
         const Fault fault = pin_sink(read_arrived_, part, pin, part);
-        if (fault != Fault::none) return refuse(fault, true);
-        copy_last_word_last(pin.address(), payload.data(), part);
+        if (fault != Fault::none) return fail_awaited(fault);
+        if (!store_to_user(pin.address(), payload.data(), part))
+            return fail_awaited(Fault::unmapped);
         payload = payload.subspan(part);
         read_arrived_ += part;
     }
@@ -429,11 +428,11 @@ bool Stream::place_send(std::span<const std::byte> payload) noexcept {
         const std::size_t part = std::min<std::size_t>(sge->length, payload.size());
         sge->length = static_cast<std::uint32_t>(part);
         Pin pin;
-        if (qp_->keys()->pin_local(*sge, true, pin) != Fault::none) {
+        if (qp_->keys()->pin_local(*sge, true, pin) != Fault::none ||
+            !store_to_user(pin.address(), payload.data(), part)) {
             status = WcStatus::local_protection_error;
             break;
         }
-        copy_last_word_last(pin.address(), payload.data(), part);
         payload = payload.subspan(part);
         arriving_->length += part;
     }
@@ -515,8 +514,10 @@ bool Stream::take_response(const wire::Segment& segment) noexcept {
     const Fault fault = sge && sge->length >= sizeof response->original
                             ? qp_->keys()->pin_local(*sge, true, pin)
                             : Fault::out_of_range;
-    if (fault != Fault::none) return refuse(fault, true);
-    std::memcpy(pin.address(), &response->original, sizeof response->original);
+    if (fault != Fault::none) return fail_awaited(fault);
+    const auto original = std::as_bytes(std::span(&response->original, 1));
+    if (!store_to_user(pin.address(), original.data(), original.size()))
+        return fail_awaited(Fault::unmapped);
     return on_response(Awaited::Kind::atomic, response->request_id);
 }
 
@@ -549,6 +550,14 @@ bool Stream::on_response(Awaited::Kind kind, std::uint32_t id) noexcept {
         qp_->sends.finish(awaited.sequence);
     complete_sends();
     return alive();
+}
+
+/// The result of the oldest request has come and cannot be put where we wanted it. Always false.
+bool Stream::fail_awaited(Fault fault) noexcept {
+    const auto sequence = awaited_.front().sequence;
+    qp_->sends.acknowledge(sequence);  // the target has come as far as this
+    fail_at(sequence, {WcStatus::local_protection_error, static_cast<std::uint32_t>(fault)});
+    return false;
 }
 
 bool Stream::refuse(Fault fault, bool of_write) noexcept {

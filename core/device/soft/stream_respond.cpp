@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "core/device/soft/stream.hpp"
+#include "core/device/soft/user_memory.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -51,6 +52,11 @@ bool Stream::take_read_request(std::span<const std::byte> content) noexcept {
     const Fault fault = qp_->pin_remote(request->source_stag, request->source_offset,
                                         request->length, Access::remote_read, pin);
     if (fault != Fault::none) return refuse(fault, false);
+    // A small one is found to be unreadable when it is copied. A large one could no more be refused
+    // once its first bytes are out.
+    if (request->length > TxBatch::kCopyLimit &&
+        !user_memory_allows(pin.address(), request->length, false))
+        return refuse(Fault::unmapped, false);
     Region* region = pin.region();
     if (region != nullptr) {
         // A peer without our flush: this read asks for what it wrote to be durable.
@@ -79,6 +85,9 @@ bool Stream::take_atomic_request(std::span<const std::byte> content) noexcept {
     if (reinterpret_cast<std::uintptr_t>(pin.address()) % sizeof(std::uint64_t) != 0)
         return violate(wire::terminate::rdmap_operation);
     if (owed_.size() >= ird_) return violate(wire::terminate::rdmap_stream_catastrophe);
+    // No call of the kernel does this for us: only memory that goes away right now is missed.
+    if (!user_memory_allows(pin.address(), sizeof(std::uint64_t), true))
+        return refuse(Fault::unmapped, false);
     const std::uint64_t old = execute(*request, reinterpret_cast<std::uint64_t*>(pin.address()));
     const Opcode opcode = request->operation == wire::AtomicOpcode::fetch_add ? Opcode::atomic_fadd
                                                                               : Opcode::atomic_cas;

@@ -25,18 +25,18 @@ Payload ours(std::span<const std::byte> bytes) {
 
 // The part [offset, offset + length) of a request's local memory. Cuts length where the pieces
 // would be too many.
-std::size_t slice(std::span<const Sge> sges, std::uint64_t offset, std::uint64_t& length,
+std::size_t slice(const SendEntry& entry, std::uint64_t offset, std::uint64_t& length,
                   std::array<Payload, kMaxPieces>& pieces) {
     std::size_t count = 0;
     std::uint64_t taken = 0;
-    for (const Sge& sge : sges) {
+    for (const Sge& sge : entry.request.sges) {
         if (offset >= sge.length) {
             offset -= sge.length;
             continue;
         }
         if (taken == length || count == kMaxPieces) break;
         const std::uint64_t part = std::min<std::uint64_t>(sge.length - offset, length - taken);
-        pieces[count++] = {.kind = Payload::Kind::local,
+        pieces[count++] = {.kind = entry.copied ? Payload::Kind::ours : Payload::Kind::local,
                            .key = sge.lkey,
                            .address = reinterpret_cast<std::uint64_t>(sge.address) + offset,
                            .length = static_cast<std::uint32_t>(part)};
@@ -69,6 +69,7 @@ constexpr std::array kTerminateFaults{
     FaultRow{wire::terminate::rdmap_access, Fault::no_right},
     FaultRow{wire::terminate::ddp_tagged_offset_wrap, Fault::address_wrap},
     FaultRow{wire::terminate::rdmap_offset_wrap, Fault::address_wrap},
+    FaultRow{wire::terminate::rdmap_protection, Fault::unmapped},
 };
 
 Failure failure_of(wire::TerminateCode code) {
@@ -89,7 +90,8 @@ void Stream::pump() noexcept {
     while (may_transmit_ && alive()) {
         build();
         if (!alive()) return;
-        switch (batch_->send(socket_.get())) {
+        const TxBatch::Sent sent = batch_->send(socket_.get());
+        switch (sent) {
             case TxBatch::Sent::all:
                 if (ord_ != 0) continue;
                 // A peer that takes no reads cannot acknowledge: what TCP has taken is done.
@@ -97,10 +99,14 @@ void Stream::pump() noexcept {
                 complete_sends();
                 continue;
             case TxBatch::Sent::lost: end_of_stream(true); return;
-            case TxBatch::Sent::region_gone:
-                COMPAT_LOG_ERROR("qp 0x%x: a region was deregistered while its bytes were sent",
+            case TxBatch::Sent::local_gone:
+            case TxBatch::Sent::remote_gone:
+                // The FPDU stays a torso, so that nothing can be said to the peer any more. How far
+                // it has come is unknown: the oldest request stands for the one that tore it.
+                COMPAT_LOG_ERROR("qp 0x%x: memory was taken away while its bytes were sent",
                                  qp_->number());
-                end({WcStatus::local_protection_error});
+                end(sent == TxBatch::Sent::local_gone ? Failure{WcStatus::local_protection_error}
+                                                      : Failure{WcStatus::flushed});
                 return;
             case TxBatch::Sent::nothing_left:
             case TxBatch::Sent::partly:
@@ -202,7 +208,8 @@ bool Stream::build_payload(SendEntry& entry) noexcept {
     do {
         std::array<Payload, kMaxPieces> pieces;
         std::uint64_t length = std::min<std::uint64_t>(max_payload_, entry.length - entry.moved);
-        const std::size_t count = slice(request.sges, entry.moved, length, pieces);
+        const std::size_t count = slice(entry, entry.moved, length, pieces);
+        for (Payload& piece : pieces) piece.in_post = build_next_ >= posting_from_;
         if (!batch_->has_room(length, count)) return false;
         const bool last = entry.moved + length == entry.length;
         Fault fault = Fault::none;
@@ -360,13 +367,13 @@ void Stream::on_notice(std::uint32_t taken) noexcept {
 }
 
 Fault Stream::emit(wire::TaggedHeader header, std::span<const Payload> pieces) noexcept {
-    const Fault fault = batch_->add(header, pieces, crc_);
+    const Fault fault = batch_->add(header, pieces);
     if (fault == Fault::none) count_message(header.last, nullptr);
     return fault;
 }
 
 Fault Stream::emit(wire::UntaggedHeader header, std::span<const Payload> pieces) noexcept {
-    const Fault fault = batch_->add(header, pieces, crc_);
+    const Fault fault = batch_->add(header, pieces);
     if (fault == Fault::none) count_message(header.last, &tx_msn_[header.queue]);
     return fault;
 }

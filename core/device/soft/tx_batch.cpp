@@ -7,16 +7,23 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/device/soft/user_memory.hpp"
 #include "core/device/soft/wire/crc32c.hpp"
-#include "core/device/soft/wire/mpa.hpp"
 
 namespace compat::core::soft {
 namespace {
 
-constexpr std::size_t kCopyLimit = 2048;  // below, a copy costs less than one more iovec
-constexpr std::size_t kMaxPieces = 8;     // of one FPDU
+constexpr std::size_t kMaxPieces = 8;  // of one FPDU
 constexpr std::size_t kFrameBytes =
     wire::kFpduLengthBytes + wire::kMaxHeaderBytes + 3 + wire::kCrcBytes;
+
+bool copy_piece(std::byte* to, const Payload& piece, const Pin& pin) noexcept {
+    if (piece.length == 0) return true;
+    if (piece.kind != Payload::Kind::ours && !piece.in_post)
+        return load_from_user(to, pin.address(), piece.length);
+    std::memcpy(to, pin.address(), piece.length);
+    return true;
+}
 
 }  // namespace
 
@@ -24,9 +31,13 @@ TxBatch::TxBatch(std::shared_ptr<KeyTable> keys)
     : keys_(std::move(keys)), stage_(new std::byte[kStageBytes]) {}
 
 bool TxBatch::has_room(std::size_t payload, std::size_t pieces) const noexcept {
-    const std::size_t copied = payload <= kCopyLimit ? payload : 0;
+    const std::size_t copied = copies(payload) ? payload : 0;
     return pieces <= kMaxPieces && bytes_ < kMaxBatchBytes &&
            staged_ + kFrameBytes + copied <= kStageBytes && chunk_count_ + 2 + pieces <= kMaxChunks;
+}
+
+bool TxBatch::copies(std::size_t payload) const noexcept {
+    return with_crc_ || payload <= kCopyLimit;
 }
 
 // Neighbouring stretches of the stage are one chunk.
@@ -58,8 +69,8 @@ Fault TxBatch::pin(const Payload& piece, Pin& pin) const noexcept {
     return Fault::unknown_key;
 }
 
-Fault TxBatch::add_fpdu(std::span<const std::byte> header, std::span<const Payload> pieces,
-                        bool with_crc) noexcept {
+Fault TxBatch::add_fpdu(std::span<const std::byte> header,
+                        std::span<const Payload> pieces) noexcept {
     std::array<Pin, kMaxPieces> pins;
     std::size_t payload = 0;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -68,33 +79,35 @@ Fault TxBatch::add_fpdu(std::span<const std::byte> header, std::span<const Paylo
     }
     const std::size_t ulpdu = header.size() + payload;
     const std::size_t padding = wire::fpdu_padding(ulpdu);
-    const bool copy = payload <= kCopyLimit;
+    const bool copy = copies(payload);
 
-    std::byte* out = stage(wire::kFpduLengthBytes + header.size() + (copy ? payload : 0));
-    const std::byte* start = out;
+    // Not part of the batch before all of it could be read.
+    std::byte* const start = stage_.get() + staged_;
     wire::encode_fpdu_length(static_cast<std::uint16_t>(ulpdu),
-                             std::span<std::byte, 2>(out, wire::kFpduLengthBytes));
-    out += wire::kFpduLengthBytes;
+                             std::span<std::byte, 2>(start, wire::kFpduLengthBytes));
+    std::byte* out = start + wire::kFpduLengthBytes;
     std::memcpy(out, header.data(), header.size());
     out += header.size();
     for (std::size_t i = 0; copy && i < pieces.size(); ++i) {
-        if (pieces[i].length == 0) continue;
-        std::memcpy(out, pins[i].address(), pieces[i].length);
+        if (!copy_piece(out, pieces[i], pins[i])) return Fault::unmapped;
         out += pieces[i].length;
     }
-    std::uint32_t crc = 0;
-    if (with_crc) crc = wire::crc32c({start, static_cast<std::size_t>(out - start)});
+    stage(static_cast<std::size_t>(out - start));
     for (std::size_t i = 0; !copy && i < pieces.size(); ++i) {
         if (pieces[i].length == 0) continue;
-        if (with_crc) crc = wire::crc32c({pins[i].address(), pieces[i].length}, crc);
         chunks_[chunk_count_++] = {pins[i].address(), pieces[i].length, pieces[i]};
         bytes_ += pieces[i].length;
     }
     std::byte* trailer = stage(padding + wire::kCrcBytes);
     std::memset(trailer, 0, padding);
-    if (with_crc) crc = wire::crc32c({trailer, padding}, crc);
-    wire::encode_crc(crc, std::span<std::byte, 4>(trailer + padding, wire::kCrcBytes));
+    const std::size_t covered = static_cast<std::size_t>(trailer - start) + padding;
+    wire::encode_crc(with_crc_ ? wire::crc32c({start, covered}) : 0,
+                     std::span<std::byte, 4>(trailer + padding, wire::kCrcBytes));
     return Fault::none;
+}
+
+TxBatch::Sent TxBatch::gone(const Chunk& chunk) noexcept {
+    return chunk.source.kind == Payload::Kind::remote ? Sent::remote_gone : Sent::local_gone;
 }
 
 TxBatch::Sent TxBatch::send(int socket) noexcept {
@@ -106,7 +119,7 @@ TxBatch::Sent TxBatch::send(int socket) noexcept {
         const Chunk& chunk = chunks_[i];
         if (chunk.source.kind != Payload::Kind::ours &&
             pin(chunk.source, pins[count]) != Fault::none)
-            return Sent::region_gone;
+            return gone(chunk);
         const std::size_t gone = i == first_chunk_ ? first_offset_ : 0;
         iov[count] = {const_cast<std::byte*>(chunk.bytes) + gone, chunk.length - gone};
     }
@@ -117,6 +130,8 @@ TxBatch::Sent TxBatch::send(int socket) noexcept {
     do {
         sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
+    // What could be read before it has left: it is the first chunk.
+    if (sent < 0 && errno == EFAULT) return gone(chunks_[first_chunk_]);
     if (sent < 0) return errno == EAGAIN || errno == ENOBUFS ? Sent::partly : Sent::lost;
 
     first_offset_ += static_cast<std::size_t>(sent);

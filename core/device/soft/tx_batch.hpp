@@ -10,6 +10,7 @@
 
 #include "core/device/soft/memory.hpp"
 #include "core/device/soft/wire/ddp.hpp"
+#include "core/device/soft/wire/mpa.hpp"
 
 namespace compat::core::soft {
 
@@ -20,13 +21,21 @@ struct Payload {
     std::uint32_t key = 0;      ///< local: lkey; remote: rkey
     std::uint64_t address = 0;  ///< ours, local: virtual address; remote: iova
     std::uint32_t length = 0;
+    /// local: the program's thread is inside the post that names it, so that a plain copy does.
+    bool in_post = false;
 };
 
 class TxBatch {
 public:
-    enum class Sent : std::uint8_t { all, partly, nothing_left, lost, region_gone };
+    /// Payload bytes of an FPDU: up to here a copy costs less than one more iovec.
+    static constexpr std::size_t kCopyLimit = 2048;
+
+    enum class Sent : std::uint8_t { all, partly, nothing_left, lost, local_gone, remote_gone };
 
     explicit TxBatch(std::shared_ptr<KeyTable> keys);
+    /// From the beginning of the stream on: FPDUs have a CRC, and are copied whole, because their
+    /// bytes may change where they are until TCP has taken them.
+    void use_crc(bool with_crc) noexcept { with_crc_ = with_crc; }
 
     /// Whether one more FPDU with so much payload in so many pieces may be added now.
     [[nodiscard]] bool has_room(std::size_t payload, std::size_t pieces) const noexcept;
@@ -34,14 +43,14 @@ public:
 
     /// Adds an FPDU. Returns a fault when a piece may not be read; nothing is added then.
     template <class Header>
-    Fault add(const Header& header, std::span<const Payload> pieces, bool with_crc) noexcept {
+    Fault add(const Header& header, std::span<const Payload> pieces) noexcept {
         std::array<std::byte, wire::kMaxHeaderBytes> bytes;
         const std::size_t size = wire::encode_header(header, bytes);
-        return add_fpdu({bytes.data(), size}, pieces, with_crc);
+        return add_fpdu({bytes.data(), size}, pieces);
     }
 
-    /// One sendmsg. `lost`: the connection is broken; `region_gone`: memory in the middle of an
-    /// FPDU was deregistered, so that the stream cannot go on.
+    /// One sendmsg. `lost`: the connection is broken; `*_gone`: memory in the middle of an FPDU was
+    /// deregistered or unmapped, so that the stream cannot go on.
     Sent send(int socket) noexcept;
 
     /// Drops everything. Nothing of the caller's memory is read any more.
@@ -53,16 +62,19 @@ private:
         std::size_t length;
         Payload source;  ///< kind ours: `bytes` are in stage_
     };
-    static constexpr std::size_t kStageBytes = 64 * 1024;
+    static constexpr std::size_t kStageBytes = 128 * 1024;
+    static_assert(kStageBytes > wire::kMaxFpduBytes, "a whole FPDU must fit");
     static constexpr std::size_t kMaxChunks = 128;
     static constexpr std::size_t kMaxBatchBytes = 256 * 1024;
 
-    Fault add_fpdu(std::span<const std::byte> header, std::span<const Payload> pieces,
-                   bool with_crc) noexcept;
+    Fault add_fpdu(std::span<const std::byte> header, std::span<const Payload> pieces) noexcept;
+    static Sent gone(const Chunk& chunk) noexcept;
+    [[nodiscard]] bool copies(std::size_t payload) const noexcept;
     Fault pin(const Payload& piece, Pin& pin) const noexcept;
     std::byte* stage(std::size_t length) noexcept;
 
     std::shared_ptr<KeyTable> keys_;
+    bool with_crc_ = false;
     std::unique_ptr<std::byte[]> stage_;
     std::size_t staged_ = 0;
     std::array<Chunk, kMaxChunks> chunks_;
