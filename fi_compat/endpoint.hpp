@@ -205,6 +205,7 @@ private:
     State state_ = State::idle;
     core::SocketAddress source_;
     core::SocketAddress destination_;
+    core::SocketAddress peer_;  ///< that it connects to
     EpFace face_;
 
     Ref<EventQueue> eq_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The connection of an endpoint: fi_cm(3).
 #include <algorithm>
+#include <cstdio>
 
 #include "fi_compat/boundary.hpp"
 #include "fi_compat/endpoint.hpp"
+#include "fi_compat/fi_log.hpp"
 #include "fi_compat/unsupported.hpp"
 
 namespace compat::fi {
@@ -33,6 +35,30 @@ int cm_shutdown(fid_ep* face, std::uint64_t flags) {
 /// Connection data: 0, or why it cannot go.
 int check_data(const void* data, std::size_t length, const core::Limits& limits) {
     return length > cm_data_size(limits) || (data == nullptr && length != 0) ? -FI_EINVAL : 0;
+}
+
+struct FailureRow {
+    int err;
+    const char* text;
+};
+constexpr FailureRow kFailures[] = {
+    {FI_ECONNREFUSED,
+     "nobody listens there, or its program said no: is it running, and is that its port?"},
+    {FI_EHOSTUNREACH, "there is no way to that host: is the address right, and its network up?"},
+    {FI_ETIMEDOUT,
+     "no answer: does the program there read its event queue? FABRIC_COMPAT_CONNECT_TIMEOUT_MS "
+     "says how long it may take"},
+    {FI_ECONNRESET, "the peer went away before the connection stood: did its program end?"},
+};
+
+/// For whoever asks why there is no connection.
+void explain_failure(int err, const core::SocketAddress& peer) noexcept {
+    if (!explains(FI_LOG_WARN, FI_LOG_EP_CTRL)) return;
+    const auto* row = std::ranges::find(kFailures, err, &FailureRow::err);
+    char text[256];
+    std::snprintf(text, sizeof text, "no connection to %s: %s", peer.text().c_str(),
+                  row != std::end(kFailures) ? row->text : fi_strerror(err));
+    write_log(FI_LOG_WARN, FI_LOG_EP_CTRL, "fi_connect", __LINE__, text);
 }
 
 }  // namespace
@@ -133,10 +159,12 @@ core::Status Endpoint::start_connecting(core::CmChannel& channel, const core::So
 
 /// The peer cannot be reached: an event, as for every other way in which it does not answer.
 int Endpoint::fail_connecting(const core::Error& error) {
+    if (error.code == core::Errc::unreachable) {
+        on_failure(FI_EHOSTUNREACH, {});
+        return 0;
+    }
     state_ = State::shut_down;
-    if (error.code != core::Errc::unreachable) return to_fi(error);
-    on_failure(FI_EHOSTUNREACH, {});
-    return 0;
+    return to_fi(error);
 }
 
 int Endpoint::connect(const void* address, const void* data, std::size_t length) {
@@ -158,6 +186,7 @@ int Endpoint::connect(const void* address, const void* data, std::size_t length)
         if (const int enabled = enable(); enabled != 0) return enabled;
     if (state_ != State::enabled || accepts_) return -FI_EOPBADSTATE;
     state_ = State::connecting;
+    peer_ = peer;
     const core::Status started = start_connecting(**channel, peer, to_bytes(data, length));
     return started ? 0 : fail_connecting(started.error());
 }
@@ -193,6 +222,7 @@ int Endpoint::shutdown(std::uint64_t flags) {
 }
 
 void Endpoint::on_failure(int err, std::span<const std::byte> data) {
+    if (state_ == State::connecting && !accepts_) explain_failure(err, peer_);
     state_ = State::shut_down;
     eq_->push_error(face_.base(), face_.base()->context, err, err, data, &*spare_events_);
 }

@@ -165,6 +165,10 @@ bool log_wanted(fi_log_level level, fi_log_subsys subsystem) noexcept {
     return wanted(nullptr, level, subsystem);
 }
 
+bool explains(fi_log_level level, fi_log_subsys subsystem) noexcept {
+    return core::setting_number(core::Setting::explain) != 0 || log_wanted(level, subsystem);
+}
+
 void write_log(fi_log_level level, fi_log_subsys subsystem, const char* function, int line,
                const char* text) noexcept {
     write(nullptr, level, subsystem, function, line, text);

@@ -18,6 +18,10 @@ bool log_wanted(fi_log_level level, fi_log_subsys subsystem) noexcept;
 void write_log(fi_log_level level, fi_log_subsys subsystem, const char* function, int line,
                const char* text) noexcept;
 
+/// Whether somebody wants to know why a call did not do what the program wanted:
+/// FABRIC_COMPAT_EXPLAIN, or the log level.
+bool explains(fi_log_level level, fi_log_subsys subsystem) noexcept;
+
 /// fi_open("logging"): the object to which a program binds its own log.
 int open_logging(struct ::fid** face, void* context);
 

@@ -47,9 +47,8 @@ public:
     /// With FABRIC_COMPAT_EXPLAIN always; else as the log level says, and as a warning when the
     /// program got nothing.
     void write(bool found_any) const {
-        const bool asked = core::setting_number(core::Setting::explain) != 0;
         const fi_log_level level = found_any ? FI_LOG_INFO : FI_LOG_WARN;
-        if (!asked && !log_wanted(level, FI_LOG_CORE)) return;
+        if (!explains(level, FI_LOG_CORE)) return;
         for (const std::string& line : lines_)
             write_log(level, FI_LOG_CORE, "fi_getinfo", __LINE__, line.c_str());
     }
@@ -77,6 +76,7 @@ public:
             for (const Provider& provider : providers())
                 if (selects(provider)) try_provider(provider);
         }
+        if (!selects_any_) explain_names();
         explanation_.write(first_ != nullptr);
         return std::move(first_);
     }
@@ -92,7 +92,15 @@ private:
                              (names_something(hint)
                                   ? std::string("hints->fabric_attr->prov_name ") + hint
                                   : std::string("FI_PROVIDER ") + filter_));
-        return chosen && (named || !provider.only_when_named);
+        const bool selected = chosen && (named || !provider.only_when_named);
+        selects_any_ = selects_any_ || selected;
+        return selected;
+    }
+
+    void explain_names() {
+        std::string line = "there are the names";
+        for (const Provider& provider : providers()) line += std::string(" ") + provider.name;
+        explanation_.add(line + "; or ask for none");
     }
 
     void try_provider(const Provider& provider) {
@@ -234,6 +242,7 @@ private:
     const char* filter_;
     std::vector<Route> routes_;
     Explanation explanation_;
+    bool selects_any_ = false;
     InfoPtr first_;
     fi_info* last_ = nullptr;
 };

@@ -178,7 +178,8 @@ std::vector<core::SocketAddress> look_up(const RouteRequest& request, std::strin
     const int rc = is_no_port(service) ? EAI_SERVICE : getaddrinfo(node, service, &wanted, &list);
     if (rc != 0) {
         why_none = std::string("cannot resolve ") + (node ? node : "") + ":" +
-                   (service ? service : "") + ": " + gai_strerror(rc);
+                   (service ? service : "") + ": " + gai_strerror(rc) +
+                   "; node must be an address or a name that the host can look up, service a port";
         return addresses;
     }
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
@@ -231,7 +232,15 @@ private:
         if (owner != nullptr)
             push(source, destination, source, *owner);
         else
-            why_none_ = std::string(source.text().c_str()) + " is not an address of this host";
+            why_none_ = std::string(source.text().c_str()) +
+                        " is not an address of this host; it has" + own_addresses();
+    }
+
+    std::string own_addresses() const {
+        std::string text;
+        for (const Interface& interface : interfaces_)
+            text += std::string(" ") + interface.address.text().c_str();
+        return text;
     }
 
     void add_towards(const core::SocketAddress& destination) {

@@ -19,8 +19,10 @@ constexpr std::array kSettings{
     SettingRow{Setting::connect_timeout, "FABRIC_COMPAT_CONNECT_TIMEOUT_MS", "60000", "ms",
                "how long the software device waits for the peer program's answer to a connection "
                "request"},
-    SettingRow{Setting::explain, "FABRIC_COMPAT_EXPLAIN", "0", "0|1",
-               "write to stderr why fi_getinfo refused each provider that it did not return"},
+    SettingRow{
+        Setting::explain, "FABRIC_COMPAT_EXPLAIN", "0", "0|1",
+        "write to stderr why fi_getinfo refused each provider that it did not return, and why a "
+        "connection could not be made"},
 };
 static_assert(kSettings.size() == static_cast<std::size_t>(Setting::count_),
               "a new Setting needs a row here");

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/support/new_failure.hpp"
+#include "tests/support/stderr.hpp"
 #include "tests/unit/fi/ep_rig.hpp"
 
 namespace compat::fi {
@@ -126,6 +127,20 @@ void each_outcome_of_connecting_is_its_event(void**) {
                          0);
         assert_int_equal(fi_connect(rig.ep, &address, nullptr, 0), -FI_EOPBADSTATE);
     }
+}
+
+void who_asks_is_told_why_there_is_no_connection(void** state) {
+    EpRig& rig = rig_of(state);
+    rig.open({.connected = false});
+    fi_ep_bind(rig.ep, &rig.eq->fid, 0);
+    fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV);
+    const sockaddr_in address = EpRig::target_address();
+    assert_int_equal(fi_connect(rig.ep, &address, nullptr, 0), 0);
+    rig.id().deliver(CmEventType::rejected);
+    setenv("FABRIC_COMPAT_EXPLAIN", "1", 1);
+    const std::string text = stderr_of([&] { rig.event(); });
+    unsetenv("FABRIC_COMPAT_EXPLAIN");
+    assert_true(text.find("no connection to 127.0.0.1:7204: nobody listens there") != text.npos);
 }
 
 void a_peer_that_cannot_be_reached_is_an_event(void** state) {
@@ -361,6 +376,7 @@ int main() {
         cmocka_unit_test(the_queue_pair_is_as_the_info_says),
         cmocka_unit_test(peers_may_do_what_the_capabilities_name),
         cmocka_unit_test(each_outcome_of_connecting_is_its_event),
+        RIGGED(who_asks_is_told_why_there_is_no_connection),
         RIGGED(a_peer_that_cannot_be_reached_is_an_event),
         cmocka_unit_test(a_device_that_fails_while_connecting_is_told_at_once),
         RIGGED(the_data_of_an_answer_comes_with_the_event),

@@ -19,6 +19,7 @@
 #include "fi_compat/names.hpp"
 #include "tests/support/cmocka.hpp"
 #include "tests/support/fake_device.hpp"
+#include "tests/support/stderr.hpp"
 
 namespace {
 
@@ -702,25 +703,6 @@ void every_version_since_the_first_is_served(void** state) {
         assert_int_equal(rig.get(FI_VERSION(2, minor)), 0);
 }
 
-/// What the calls in body write to stderr.
-template <class Body>
-std::string stderr_of(Body body) {
-    std::FILE* const file = std::tmpfile();
-    std::fflush(stderr);
-    const int saved = dup(STDERR_FILENO);
-    dup2(fileno(file), STDERR_FILENO);
-    body();
-    std::fflush(stderr);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    std::rewind(file);
-    std::string text;
-    for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file))
-        text.push_back(static_cast<char>(c));
-    std::fclose(file);
-    return text;
-}
-
 void who_asks_is_told_why(void** state) {
     Rig& rig = rig_of(state);
     rig.hints->caps = FI_MSG | FI_TAGGED;
@@ -731,6 +713,24 @@ void who_asks_is_told_why(void** state) {
     assert_true(
         text.find("compat FI_EP_MSG: hints->caps asks FI_TAGGED; offered: FI_MSG, FI_RMA") !=
         text.npos);
+}
+
+void a_name_or_an_address_that_is_wrong_is_named_with_those_that_are_right(void** state) {
+    Rig& rig = rig_of(state);
+    setenv("FABRIC_COMPAT_EXPLAIN", "1", 1);
+    const std::string source = stderr_of([&] { rig.get(kApi, "203.0.113.77", "7471", FI_SOURCE); });
+    const std::string node = stderr_of([&] { rig.get(kApi, "no-such.invalid", "7471"); });
+    rig.hints->fabric_attr->prov_name = strdup("nosuch");
+    const std::string provider = stderr_of([&] { rig.get(); });
+    unsetenv("FABRIC_COMPAT_EXPLAIN");
+    const auto has = [](const std::string& text, const char* part) {
+        return text.find(part) != text.npos;
+    };
+    assert_true(has(source, "203.0.113.77:7471 is not an address of this host"));
+    assert_true(has(source, "127.0.0.1"));
+    assert_true(has(node, "cannot resolve no-such.invalid:7471"));
+    assert_true(has(provider, "prov_name nosuch"));
+    assert_true(has(provider, "tcp;ofi_rxm"));
 }
 
 #define INFO_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -780,6 +780,7 @@ int main() {
         INFO_TEST(bad_calls_are_refused),
         INFO_TEST(every_version_since_the_first_is_served),
         INFO_TEST(who_asks_is_told_why),
+        INFO_TEST(a_name_or_an_address_that_is_wrong_is_named_with_those_that_are_right),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
