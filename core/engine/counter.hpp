@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/lock.hpp"
 #include "core/device/device.hpp"
-#include "core/engine/lock.hpp"
 #include "core/engine/waker.hpp"
 
 namespace compat::core {

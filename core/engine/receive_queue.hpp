@@ -12,10 +12,10 @@
 #include <memory>
 #include <span>
 
+#include "core/base/lock.hpp"
 #include "core/device/device.hpp"
 #include "core/engine/completion.hpp"
 #include "core/engine/counter.hpp"
-#include "core/engine/lock.hpp"
 #include "core/engine/operation.hpp"
 
 namespace compat::core {

@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "core/base/lock.hpp"
 #include "core/device/device.hpp"
 #include "core/engine/completion.hpp"
 #include "core/engine/cq_space.hpp"
-#include "core/engine/lock.hpp"
 #include "core/engine/receive_queue.hpp"
 #include "core/engine/transmit_queue.hpp"
 #include "core/engine/waker.hpp"

@@ -13,12 +13,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/base/lock.hpp"
 #include "core/device/device.hpp"
 #include "core/engine/bounce.hpp"
 #include "core/engine/completion.hpp"
 #include "core/engine/counter.hpp"
 #include "core/engine/cq_space.hpp"
-#include "core/engine/lock.hpp"
 #include "core/engine/operation.hpp"
 #include "core/engine/splitter.hpp"
 

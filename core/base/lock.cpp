@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/engine/lock.hpp"
+#include "core/base/lock.hpp"
 
 namespace compat::core {
 namespace {
