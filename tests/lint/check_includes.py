@@ -10,6 +10,7 @@ import sys
 import project
 
 DEVICE_INTERFACE = r"core/device/device\.hpp"
+DEVICE_SHARED = r"core/device/cm_events\.hpp"
 BASE_AND_MODEL = [r"core/base/.*", r"core/model/.*"]
 
 # (path of the file, quoted headers it may include); the first row that matches a file counts.
@@ -20,9 +21,9 @@ ROOMS = [
     (r"core/device/registry\.cpp",
      BASE_AND_MODEL + [DEVICE_INTERFACE, r"core/device/registry\.hpp",
                        r"core/device/\w+/\w+_device\.hpp"]),
-    (r"core/device/[^/]*", BASE_AND_MODEL + [DEVICE_INTERFACE]),
+    (r"core/device/[^/]*", BASE_AND_MODEL + [DEVICE_INTERFACE, DEVICE_SHARED]),
     (r"core/device/(?P<dir>\w+)/.*",
-     BASE_AND_MODEL + [DEVICE_INTERFACE, r"core/device/{dir}/.*"]),
+     BASE_AND_MODEL + [DEVICE_INTERFACE, DEVICE_SHARED, r"core/device/{dir}/.*"]),
     (r"core/core\.hpp",
      BASE_AND_MODEL + [DEVICE_INTERFACE, r"core/device/registry\.hpp", r"core/engine/.*",
                        r"core/rdm/.*"]),

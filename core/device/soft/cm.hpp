@@ -2,59 +2,24 @@
 // Connection management of the software device: event channels, identifiers, listeners.
 #pragma once
 
-#include <list>
 #include <mutex>
 
-#include "core/base/event_fd.hpp"
-#include "core/base/origin.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/device/cm_events.hpp"
 #include "core/device/device.hpp"
 #include "core/device/soft/reactor.hpp"
 
 namespace compat::core::soft {
 
 class Stream;
-class SoftCmId;
 
-/// A list, so that an event goes from one place to the next without memory: whoever raises it has
-/// made its node beforehand, and none is lost when memory runs out.
-using CmEvents = std::list<CmEvent>;
-
-class SoftCmChannel final : public CmChannel {
+class SoftCmChannel final : public CmEventQueue {
 public:
     static Result<std::unique_ptr<SoftCmChannel>> create() noexcept;
-    [[nodiscard]] int fd() const noexcept override { return ready_.fd(); }
     Result<CmEvent> get_event() noexcept override;
 
-    void raise(CmEvents& events) noexcept;  ///< takes them all
-    /// Takes out what waits for that id.
-    CmEvents withdraw(const CmId* id) noexcept;
-
 private:
-    explicit SoftCmChannel(EventFd ready) : ready_(std::move(ready)) {}
-    EventFd ready_;  ///< semaphore: as many as events wait
-    const Origin origin_;
-    std::mutex lock_;
-    CmEvents events_;
-};
-
-/// Where the events of one identifier go. Shared by the identifier and the sources that raise
-/// them, because those run on the helper thread and may outlive the identifier.
-class EventPort {
-public:
-    EventPort(SoftCmId* id, SoftCmChannel* channel) : id_(id), channel_(channel) {}
-
-    /// False when the identifier is gone: the event stays the caller's.
-    bool raise(CmEvents& event) noexcept;
-    void migrate(SoftCmChannel* channel) noexcept;
-    /// The identifier goes: its waiting events are taken out for the caller to destroy.
-    CmEvents close() noexcept;
-
-private:
-    std::mutex lock_;
-    SoftCmId* id_;
-    SoftCmChannel* channel_;
-    CmEvents waiting_;  ///< while there is no channel
+    using CmEventQueue::CmEventQueue;
 };
 
 /// A TCP listener: accepts, reads each request and raises connect_request.
