@@ -16,3 +16,6 @@
 #include "core/engine/tracked_cq.hpp"    // IWYU pragma: export
 #include "core/engine/tracked_qp.hpp"    // IWYU pragma: export
 #include "core/model/types.hpp"          // IWYU pragma: export
+#include "core/rdm/address_book.hpp"     // IWYU pragma: export
+#include "core/rdm/endpoint.hpp"         // IWYU pragma: export
+#include "core/rdm/message.hpp"          // IWYU pragma: export

@@ -56,6 +56,7 @@ inline constexpr std::array kWcMap{
     WcRow{core::WcStatus::rnr_retry_exceeded, FI_ENORX, FI_ENORX, 13},
     WcRow{core::WcStatus::fatal, FI_EIO, FI_EIO, 19},
     WcRow{core::WcStatus::general_error, FI_EIO, FI_EIO, 21},
+    WcRow{core::WcStatus::no_message, FI_ENOMSG, FI_ENOMSG, FI_ENOMSG},  // no verbs number
 };
 
 /// Whether a table has exactly one row for each enumerator, in their order.

@@ -134,6 +134,7 @@ constexpr std::array kWcStatuses{
     WcStatusRow{core::WcStatus::rnr_retry_exceeded, IBV_WC_RNR_RETRY_EXC_ERR},
     WcStatusRow{core::WcStatus::fatal, IBV_WC_FATAL_ERR},
     WcStatusRow{core::WcStatus::general_error, IBV_WC_GENERAL_ERR},
+    WcStatusRow{core::WcStatus::no_message, IBV_WC_GENERAL_ERR},  // no device says it
 };
 
 // Newer than the oldest libibverbs we build with.

@@ -25,7 +25,9 @@ struct Completion {
     std::uint64_t length = 0;  ///< bytes: of the message that came, or of the peer's write
     void* buffer = nullptr;    ///< receives: where the message starts
     std::uint64_t imm = 0;
-    std::uint64_t peer = 0;  ///< receives: as the facade named the endpoint's peer
+    std::uint64_t peer = 0;    ///< receives: as the facade named the endpoint's peer
+    std::uint64_t tag = 0;     ///< tagged receives
+    std::uint64_t excess = 0;  ///< receives: bytes that found no room (local_length_error)
     CompletionKind kind = CompletionKind::send;
     WcStatus status = WcStatus::success;
     bool has_imm = false;

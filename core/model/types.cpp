@@ -19,6 +19,7 @@ constexpr std::array kStatusTexts{
     "RNR retry count exceeded",
     "fatal error",
     "general error",
+    "no message",
 };
 static_assert(kStatusTexts.size() == static_cast<std::size_t>(WcStatus::count_),
               "a new WcStatus needs a text here");

@@ -52,6 +52,7 @@ enum class WcStatus : std::uint8_t {
     rnr_retry_exceeded,  ///< the peer posted no receive in time
     fatal,
     general_error,
+    no_message,  ///< of the engine, never of a device: a look found none
     count_
 };
 

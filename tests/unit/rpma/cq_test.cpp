@@ -180,6 +180,7 @@ constexpr std::array kStatuses{
     StatusRow{WcStatus::rnr_retry_exceeded, 13},
     StatusRow{WcStatus::fatal, 19},
     StatusRow{WcStatus::general_error, 21},
+    StatusRow{WcStatus::no_message, 21},
 };
 static_assert(kStatuses.size() == static_cast<std::size_t>(WcStatus::count_));
 
