@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fi_compat/address.hpp"
 #include "fi_compat/boundary.hpp"
 
 namespace compat::fi {
@@ -26,11 +27,6 @@ public:
 private:
     std::unique_ptr<core::CmChannel> channel_;
 };
-
-core::SocketAddress address_of(const void* address, std::size_t length) noexcept {
-    const auto parsed = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
-    return parsed ? *parsed : core::SocketAddress();
-}
 
 }  // namespace
 
@@ -56,12 +52,12 @@ core::Result<std::unique_ptr<core::CmId>> make_cm_id(core::Device& device, core:
     return id;
 }
 
-core::SocketAddress source_of(const fi_info& info) noexcept {
-    return address_of(info.src_addr, info.src_addrlen);
+core::SocketAddress source_of(const fi_info& info) {
+    return read_address(info.addr_format, info.src_addr, info.src_addrlen);
 }
 
-core::SocketAddress destination_of(const fi_info& info) noexcept {
-    return address_of(info.dest_addr, info.dest_addrlen);
+core::SocketAddress destination_of(const fi_info& info) {
+    return read_address(info.addr_format, info.dest_addr, info.dest_addrlen);
 }
 
 core::Result<core::SocketAddress> to_address(const void* address) noexcept {
@@ -70,15 +66,6 @@ core::Result<core::SocketAddress> to_address(const void* address) noexcept {
     const std::size_t length =
         generic->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
     return core::SocketAddress::from(generic, length);
-}
-
-int copy_address(const core::SocketAddress& address, void* out, std::size_t* length) noexcept {
-    if (length == nullptr || (out == nullptr && *length != 0)) return -FI_EINVAL;
-    const std::size_t needed = address.length();
-    const std::size_t copied = std::min(needed, *length);
-    if (copied != 0) std::memcpy(out, address.get(), copied);
-    *length = needed;
-    return copied == needed ? 0 : -FI_ETOOSMALL;
 }
 
 std::size_t cm_data_size(const core::Limits& limits) noexcept {

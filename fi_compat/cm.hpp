@@ -30,13 +30,11 @@ core::Result<std::unique_ptr<core::CmId>> make_cm_id(core::Device& device, core:
                                                      CmHandler& handler);
 
 /// The local or the remote address of an info; empty when there is none or it is no IP address.
-core::SocketAddress source_of(const fi_info& info) noexcept;
-core::SocketAddress destination_of(const fi_info& info) noexcept;
+core::SocketAddress source_of(const fi_info& info);
+core::SocketAddress destination_of(const fi_info& info);
 
 /// An address that a program passed without its length.
 core::Result<core::SocketAddress> to_address(const void* address) noexcept;
-/// fi_getname(3): -FI_ETOOSMALL tells the length needed, with what fitted.
-int copy_address(const core::SocketAddress& address, void* out, std::size_t* length) noexcept;
 
 /// The longest private data that every step of a connection takes (FI_OPT_CM_DATA_SIZE).
 std::size_t cm_data_size(const core::Limits& limits) noexcept;

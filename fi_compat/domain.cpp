@@ -29,6 +29,12 @@ int domain_control(struct ::fid* face, int command, void* argument) {
     return c_boundary([&] { return Domain::of(face).control(command, argument); });
 }
 
+int domain_av_open(fid_domain* domain, fi_av_attr* attr, fid_av** av, void* context) {
+    return c_boundary([&] {
+        return attr != nullptr ? open_av(Domain::of(domain), *attr, av, context) : -FI_EINVAL;
+    });
+}
+
 int domain_cq_open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context) {
     return c_boundary(
         [&] { return open_cq(Domain::of(domain), attr ? *attr : fi_cq_attr{}, cq, context); });
@@ -79,7 +85,7 @@ constinit fi_ops kDomainFiOps = {
 
 constinit fi_ops_domain kDomainOps = {
     .size = sizeof(fi_ops_domain),
-    .av_open = kUnsupported,
+    .av_open = domain_av_open,
     .cq_open = domain_cq_open,
     .endpoint = domain_endpoint,
     .scalable_ep = kUnsupported,
@@ -155,6 +161,7 @@ Domain::Domain(Fabric& fabric, core::Device& device, std::unique_ptr<core::Prote
       device_(device),
       pd_(std::move(pd)),
       mr_mode_(to_mr_mode(info.domain_attr->mr_mode, info.mode, fabric.api_at_least(1, 5))),
+      address_format_(info.addr_format),
       max_key_(largest_key(info.domain_attr->mr_key_size)),
       rma_event_(to_caps(info.caps).rma_event && device.limits().remote_access_events) {
     ops = &kDomainOps;

@@ -25,6 +25,7 @@ public:
     [[nodiscard]] const core::Limits& limits() const noexcept { return device_.limits(); }
     [[nodiscard]] core::ProtectionDomain& pd() const noexcept { return *pd_; }
     [[nodiscard]] const MrMode& mr_mode() const noexcept { return mr_mode_; }
+    [[nodiscard]] std::uint32_t address_format() const noexcept { return address_format_; }
     [[nodiscard]] std::uint64_t max_key() const noexcept { return max_key_; }
     [[nodiscard]] bool rma_event() const noexcept { return rma_event_; }
     /// Whether vendor_error of a completion tells why the target refused.
@@ -43,12 +44,14 @@ private:
     core::Device& device_;
     std::unique_ptr<core::ProtectionDomain> pd_;
     MrMode mr_mode_;
+    std::uint32_t address_format_;
     std::uint64_t max_key_;
     bool rma_event_;
     Ref<EventQueue> eq_;
 };
 
 // What the domain's tables hand to other files.
+int open_av(Domain& domain, fi_av_attr& attr, fid_av** av, void* context);        // av.cpp
 int open_cq(Domain& domain, const fi_cq_attr& attr, fid_cq** cq, void* context);  // cq.cpp
 int open_counter(Domain& domain, const fi_cntr_attr& attr, fid_cntr** cntr, void* context);
 int open_endpoint(Domain& domain, fi_info* info, fid_ep** ep, void* context);      // endpoint.cpp

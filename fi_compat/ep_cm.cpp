@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "fi_compat/address.hpp"
 #include "fi_compat/boundary.hpp"
 #include "fi_compat/endpoint.hpp"
 #include "fi_compat/fi_log.hpp"
@@ -96,13 +97,14 @@ core::SocketAddress Endpoint::local_address() const {
 int Endpoint::get_name(void* address, std::size_t* length) {
     const std::lock_guard lock(mutex_);
     const core::SocketAddress local = local_address();
-    return local.empty() ? -FI_EOPBADSTATE : copy_address(local, address, length);
+    return local.empty() ? -FI_EOPBADSTATE
+                         : write_address(domain_->address_format(), local, address, length);
 }
 
 int Endpoint::get_peer(void* address, std::size_t* length) {
     const std::lock_guard lock(mutex_);
     if (state_ != State::connected) return -FI_ENOTCONN;
-    return copy_address(id_->peer_address(), address, length);
+    return write_address(domain_->address_format(), id_->peer_address(), address, length);
 }
 
 core::Status Endpoint::create_qp() {

@@ -156,6 +156,14 @@ void EventQueue::push_error(struct ::fid* source, void* context, int err, int pr
     push(std::move(made));
 }
 
+void EventQueue::push_error(const fi_eq_err_entry& error) {
+    Events made = make(nullptr);
+    made.front().is_error = true;
+    made.front().source = error.fid;
+    made.front().error = error;
+    push(std::move(made));
+}
+
 void EventQueue::forget(struct ::fid* source) noexcept {
     const std::lock_guard lock(queue_mutex_);
     std::erase_if(events_, [&](const Event& event) { return event.source == source; });

@@ -45,6 +45,7 @@ public:
     /// FI_CONNREQ (with info), FI_CONNECTED, FI_SHUTDOWN. data: the peer's private data.
     void push_cm(std::uint32_t event, struct ::fid* source, InfoPtr info,
                  std::span<const std::byte> data, Spare* spare = nullptr);
+    void push_error(const fi_eq_err_entry& error);
     /// err: a positive fabric errno. data: such as the private data of a rejection.
     void push_error(struct ::fid* source, void* context, int err, int prov_errno,
                     std::span<const std::byte> data, Spare* spare = nullptr);

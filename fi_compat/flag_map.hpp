@@ -269,4 +269,15 @@ constexpr bool counts_remote(std::uint64_t flags) {
 
 inline constexpr std::uint64_t kCqFlags = FI_AFFINITY;  ///< fi_cq_open(3)
 
+// --- address vectors: fi_av(3) ------------------------------------------------------------------
+
+inline constexpr std::uint64_t kAvFlags = FI_EVENT | FI_SYMMETRIC;
+constexpr bool is_asynchronous(std::uint64_t av_flags) {
+    return any_bit(av_flags, FI_EVENT);
+}
+inline constexpr std::uint64_t kInsertFlags = FI_MORE | FI_SYNC_ERR;
+constexpr bool tells_each_error(std::uint64_t insert_flags) {
+    return any_bit(insert_flags, FI_SYNC_ERR);
+}
+
 }  // namespace compat::fi

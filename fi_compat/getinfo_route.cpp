@@ -16,6 +16,8 @@
 #include <optional>
 #include <span>
 
+#include "fi_compat/address.hpp"
+#include "fi_compat/cm.hpp"
 #include "fi_compat/getinfo_hints.hpp"
 
 namespace compat::fi {
@@ -132,23 +134,6 @@ int family_of(std::uint32_t addr_format) {
                                             : AF_UNSPEC;
 }
 
-/// "fi_sockaddr_in://192.0.2.1:7471", as fi_tostr() and FI_ADDR_STR write addresses.
-bool split_address_string(const char* node, std::string& host, std::string& port) {
-    std::string_view text = node;
-    if (text.starts_with("fi_sockaddr_in://"))
-        text.remove_prefix(std::strlen("fi_sockaddr_in://"));
-    else if (text.starts_with("fi_sockaddr_in6://"))
-        text.remove_prefix(std::strlen("fi_sockaddr_in6://"));
-    else
-        return false;
-    const auto colon = text.rfind(':');
-    if (colon == text.npos) return false;
-    host = text.substr(0, colon);
-    port = text.substr(colon + 1);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    return true;
-}
-
 /// getaddrinfo() takes the number of a port modulo 65536.
 bool is_no_port(const char* service) {
     constexpr unsigned long kMaxPort = 65535;
@@ -168,7 +153,7 @@ std::vector<core::SocketAddress> look_up(const RouteRequest& request, std::strin
     wanted.ai_family = family_of(request.hints != nullptr ? request.hints->addr_format : 0);
     if ((request.flags & FI_SOURCE) != 0) wanted.ai_flags |= AI_PASSIVE;
     if ((request.flags & FI_NUMERICHOST) != 0) wanted.ai_flags |= AI_NUMERICHOST;
-    if (node != nullptr && split_address_string(node, host, port)) {
+    if (node != nullptr && split_address_text(node, host, port)) {
         node = host.c_str();
         service = port.c_str();
         wanted.ai_flags |= AI_NUMERICHOST;
@@ -194,11 +179,6 @@ std::vector<core::SocketAddress> look_up(const RouteRequest& request, std::strin
     return addresses;
 }
 
-core::SocketAddress hint_address(const void* address, std::size_t length) {
-    const auto parsed = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
-    return parsed ? *parsed : core::SocketAddress();
-}
-
 class Finder {
 public:
     Finder(const RouteRequest& request, std::string& why_none)
@@ -209,8 +189,8 @@ public:
         core::SocketAddress source;
         core::SocketAddress destination;
         if (hints != nullptr) {
-            source = hint_address(hints->src_addr, hints->src_addrlen);
-            destination = hint_address(hints->dest_addr, hints->dest_addrlen);
+            source = source_of(*hints);
+            destination = destination_of(*hints);
         }
         const bool is_source = (request_.flags & FI_SOURCE) != 0;
         const bool names_peer = !is_source && request_.node != nullptr;

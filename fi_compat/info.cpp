@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "fi_compat/address.hpp"
+
 namespace compat::fi {
 namespace {
 
@@ -116,10 +118,14 @@ void free_one(fi_info* info) {
     std::free(info);
 }
 
-void set_address(void*& member, std::size_t& length, const core::SocketAddress& address) {
-    const void* bytes = address.get();
-    std::free(std::exchange(member, copy_bytes(static_cast<const void*>(bytes), address.length())));
-    length = address.length();
+void set_address(std::uint32_t format, void*& member, std::size_t& length,
+                 const core::SocketAddress& address) {
+    std::size_t needed = 0;
+    if (!address.empty()) write_address(format, address, nullptr, &needed);
+    void* const bytes = needed != 0 ? allocate(needed) : nullptr;
+    if (bytes != nullptr) write_address(format, address, bytes, &needed);
+    std::free(std::exchange(member, bytes));
+    length = needed;
 }
 
 }  // namespace
@@ -163,11 +169,11 @@ void set_text(char*& member, const char* text) {
 }
 
 void set_source(fi_info& info, const core::SocketAddress& address) {
-    set_address(info.src_addr, info.src_addrlen, address);
+    set_address(info.addr_format, info.src_addr, info.src_addrlen, address);
 }
 
 void set_destination(fi_info& info, const core::SocketAddress& address) {
-    set_address(info.dest_addr, info.dest_addrlen, address);
+    set_address(info.addr_format, info.dest_addr, info.dest_addrlen, address);
 }
 
 }  // namespace compat::fi

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fi_compat/address.hpp"
 #include "fi_compat/boundary.hpp"
 #include "fi_compat/options.hpp"
 #include "fi_compat/unsupported.hpp"
@@ -170,7 +171,8 @@ int PassiveEp::set_name(const void* address, std::size_t length) {
 }
 
 int PassiveEp::get_name(void* address, std::size_t* length) noexcept {
-    return id_ ? copy_address(id_->local_address(), address, length) : -FI_EOPBADSTATE;
+    if (!id_) return -FI_EOPBADSTATE;
+    return write_address(info_->addr_format, id_->local_address(), address, length);
 }
 
 int PassiveEp::listen() {

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/core.hpp"
+#include "fi_compat/address.hpp"
 #include "fi_compat/object.hpp"
 #include "fi_compat/tostr_names.hpp"
 
@@ -328,8 +329,7 @@ std::string address_text(std::uint32_t addr_format, const void* address, std::si
     if (addr_format == FI_ADDR_STR) return static_cast<const char*>(address);
     const auto socket = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
     if (!socket) return "(address of " + std::to_string(length) + " bytes)";
-    const char* scheme = socket->family() == AF_INET ? "fi_sockaddr_in://" : "fi_sockaddr_in6://";
-    return scheme + std::string(socket->text().c_str());
+    return address_text(*socket);
 }
 
 void append_text(std::string& text, const void* data, fi_type type) {

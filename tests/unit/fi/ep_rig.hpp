@@ -45,6 +45,7 @@ struct RigOptions {
     std::uint64_t op_flags = 0;
     std::uint64_t bind = 0;
     int mr_mode = 0;
+    std::uint32_t format_of_addresses = FI_FORMAT_UNSPEC;
     fi_cq_format format = FI_CQ_FORMAT_TAGGED;
     std::size_t cq_size = 64;
     bool connected = true;
@@ -108,6 +109,7 @@ struct EpRig {
         fi_info* made = make_info().release();
         made->caps = options.caps;
         made->mode = options.mode;
+        made->addr_format = options.format_of_addresses;
         made->ep_attr->type = FI_EP_MSG;
         made->ep_attr->max_msg_size = 1U << 20;
         made->domain_attr->mr_mode = options.mr_mode;
