@@ -2,6 +2,7 @@
 #include "core/base/origin.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -11,8 +12,10 @@ namespace compat::core {
 namespace {
 
 constinit std::atomic<unsigned> g_fork_generation{0};
+constinit std::atomic<int> g_process_id{0};
 
 void after_fork_in_child() {
+    g_process_id.store(0, std::memory_order_relaxed);
     g_fork_generation.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -28,6 +31,16 @@ unsigned fork_generation() noexcept {
     // Not when the library is loaded: a program that never comes here is left alone.
     [[maybe_unused]] static const bool watched = watch_forks();
     return g_fork_generation.load(std::memory_order_relaxed);
+}
+
+int process_id() noexcept {
+    int pid = g_process_id.load(std::memory_order_relaxed);
+    if (pid != 0) [[likely]]
+        return pid;
+    (void)fork_generation();  // from now on a child forgets it
+    pid = getpid();
+    g_process_id.store(pid, std::memory_order_relaxed);
+    return pid;
 }
 
 }  // namespace compat::core

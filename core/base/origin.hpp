@@ -7,6 +7,9 @@ namespace compat::core {
 /// How many fork()s lie between the first process and this one, counted since the first call.
 unsigned fork_generation() noexcept;
 
+/// getpid(2) without the system call.
+int process_id() noexcept;
+
 /// In which process an object was made. What a child inherits shares sockets, event counts and
 /// epoll sets with the parent's original and must leave them alone; and its locks may be held by
 /// threads that do not exist in the child.

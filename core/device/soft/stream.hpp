@@ -208,7 +208,13 @@ private:
                    std::uint32_t messages_before) noexcept;
 
     // --- receiving (stream_receive.cpp)
-    enum class Read : std::uint8_t { some, drained, ended, lost };
+    enum class Read : std::uint8_t {
+        some,     // and the socket may have more
+        last,     // it had less than there was room for
+        drained,  // nothing
+        ended,
+        lost
+    };
     void pull() noexcept;
     Read read_some() noexcept;
     bool take_direct() noexcept;

@@ -79,12 +79,12 @@ void Stream::pull() noexcept {
         for (int i = 0; i < kReadsAtOnce; ++i) {
             const Read read = read_some();
             if (read == Read::drained) break;
-            if (read != Read::some) {
+            if (read == Read::ended || read == Read::lost) {
                 const bool torn = direct_ || staged_begin_ != staged_end_;
                 end_of_stream(read == Read::lost || torn);
                 return;
             }
-            if (!take_staged()) break;
+            if (!take_staged() || read == Read::last) break;
         }
     }
     if (alive()) update_interest();
@@ -102,6 +102,7 @@ Stream::Read Stream::read_some() noexcept {
     std::array<iovec, 2> iov;
     std::size_t count = 0;
     std::uint64_t direct = 0;
+    std::uint64_t room = 0;
     Pin pin;
     if (direct_ && direct_->left != 0) {
         direct = direct_->left;
@@ -113,9 +114,12 @@ Stream::Read Stream::read_some() noexcept {
             return Read::drained;
         }
         iov[count++] = {pin.address(), direct};
+        room = direct;
     }
-    if (direct == 0 || direct == direct_->left)
+    if (direct == 0 || direct == direct_->left) {
         iov[count++] = {staging_.get() + staged_end_, kStagingBytes - staged_end_};
+        room += kStagingBytes - staged_end_;
+    }
     ssize_t got = 0;
     do {
         got = ::readv(socket_.get(), iov.data(), static_cast<int>(count));
@@ -140,7 +144,7 @@ Stream::Read Stream::read_some() noexcept {
             read_arrived_ += placed;
         }
     }
-    return Read::some;
+    return bytes == room ? Read::some : Read::last;
 }
 
 /// What the socket should deliver straight into memory may not go there.

@@ -97,6 +97,7 @@ Fault TxBatch::add_fpdu(std::span<const std::byte> header,
         if (pieces[i].length == 0) continue;
         chunks_[chunk_count_++] = {pins[i].address(), pieces[i].length, pieces[i]};
         bytes_ += pieces[i].length;
+        reads_user_memory_ = true;
     }
     std::byte* trailer = stage(padding + wire::kCrcBytes);
     std::memset(trailer, 0, padding);
@@ -112,17 +113,22 @@ TxBatch::Sent TxBatch::gone(const Chunk& chunk) noexcept {
 
 TxBatch::Sent TxBatch::send(int socket) noexcept {
     if (empty()) return Sent::nothing_left;
-    std::array<iovec, kMaxChunks> iov;
+    if (!reads_user_memory_) return send_chunks(socket);
     std::array<Pin, kMaxChunks> pins;
+    for (std::size_t i = first_chunk_; i < chunk_count_; ++i)
+        if (chunks_[i].source.kind != Payload::Kind::ours &&
+            pin(chunks_[i].source, pins[i]) != Fault::none)
+            return gone(chunks_[i]);
+    return send_chunks(socket);
+}
+
+TxBatch::Sent TxBatch::send_chunks(int socket) noexcept {
+    std::array<iovec, kMaxChunks> iov;
     std::size_t count = 0;
-    for (std::size_t i = first_chunk_; i < chunk_count_; ++i, ++count) {
-        const Chunk& chunk = chunks_[i];
-        if (chunk.source.kind != Payload::Kind::ours &&
-            pin(chunk.source, pins[count]) != Fault::none)
-            return gone(chunk);
-        const std::size_t gone = i == first_chunk_ ? first_offset_ : 0;
-        iov[count] = {const_cast<std::byte*>(chunk.bytes) + gone, chunk.length - gone};
-    }
+    for (std::size_t i = first_chunk_; i < chunk_count_; ++i)
+        iov[count++] = {const_cast<std::byte*>(chunks_[i].bytes), chunks_[i].length};
+    iov[0] = {static_cast<std::byte*>(iov[0].iov_base) + first_offset_,
+              iov[0].iov_len - first_offset_};
     msghdr message{};
     message.msg_iov = iov.data();
     message.msg_iovlen = count;
@@ -144,6 +150,7 @@ TxBatch::Sent TxBatch::send(int socket) noexcept {
 
 void TxBatch::clear() noexcept {
     staged_ = bytes_ = chunk_count_ = first_chunk_ = first_offset_ = 0;
+    reads_user_memory_ = false;
 }
 
 }  // namespace compat::core::soft

@@ -40,6 +40,7 @@ public:
     /// Whether one more FPDU with so much payload in so many pieces may be added now.
     [[nodiscard]] bool has_room(std::size_t payload, std::size_t pieces) const noexcept;
     [[nodiscard]] bool empty() const noexcept { return chunk_count_ == 0; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
     /// Adds an FPDU. Returns a fault when a piece may not be read; nothing is added then.
     template <class Header>
@@ -67,6 +68,7 @@ private:
     static constexpr std::size_t kMaxChunks = 128;
     static constexpr std::size_t kMaxBatchBytes = 256 * 1024;
 
+    Sent send_chunks(int socket) noexcept;
     Fault add_fpdu(std::span<const std::byte> header, std::span<const Payload> pieces) noexcept;
     static Sent gone(const Chunk& chunk) noexcept;
     [[nodiscard]] bool copies(std::size_t payload) const noexcept;
@@ -82,6 +84,7 @@ private:
     std::size_t first_chunk_ = 0;
     std::size_t first_offset_ = 0;  ///< bytes of the first chunk that are gone already
     std::size_t bytes_ = 0;
+    bool reads_user_memory_ = false;  ///< some chunk is not in stage_
 };
 
 }  // namespace compat::core::soft

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/base/log.hpp"
+#include "core/base/origin.hpp"
 #include "core/device/soft/mappings.hpp"
 
 namespace compat::core::soft {
@@ -29,7 +30,7 @@ enum class Copied : std::uint8_t { all, fault, forbidden };
 
 Copied copy_by_kernel(VmCopy copy, iovec ours, const iovec* theirs, unsigned long count) noexcept {
     if (g_forbidden.load(std::memory_order_relaxed)) return Copied::forbidden;
-    const ssize_t copied = copy(getpid(), &ours, 1, theirs, count, 0);
+    const ssize_t copied = copy(process_id(), &ours, 1, theirs, count, 0);
     if (copied == static_cast<ssize_t>(ours.iov_len)) return Copied::all;
     if (copied >= 0 || errno == EFAULT) return Copied::fault;
     if (errno == ENOMEM) return Copied::forbidden;  // this time
