@@ -52,8 +52,23 @@ int level_of(const char* text) {
     return kSilent;
 }
 
+fi_log_level to_fi_level(core::LogLevel level) {
+    switch (level) {
+        case core::LogLevel::info: return FI_LOG_INFO;
+        case core::LogLevel::debug: return FI_LOG_DEBUG;
+        default: return FI_LOG_WARN;
+    }
+}
+
+int level_asked() {
+    if (const char* text = std::getenv("FI_LOG_LEVEL"); text != nullptr && *text != '\0')
+        return level_of(text);
+    const auto level = core::stderr_log_level();
+    return level ? static_cast<int>(to_fi_level(*level)) : kSilent;
+}
+
 int most_talkative() {
-    static const int level = level_of(std::getenv("FI_LOG_LEVEL"));
+    static const int level = level_asked();
     return level;
 }
 
@@ -86,14 +101,6 @@ void write(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys
                      name_in(FI_TYPE_LOG_LEVEL, level), text);
     }
     errno = saved_errno;
-}
-
-fi_log_level to_fi_level(core::LogLevel level) {
-    switch (level) {
-        case core::LogLevel::info: return FI_LOG_INFO;
-        case core::LogLevel::debug: return FI_LOG_DEBUG;
-        default: return FI_LOG_WARN;
-    }
 }
 
 void core_sink(core::LogLevel level, const char*, int line, const char* function,

@@ -5,6 +5,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -46,6 +47,21 @@ int threshold(rpma_log_threshold which) {
     return g_thresholds[which].load(std::memory_order_relaxed);
 }
 
+// The core has no FATAL; the other levels are one apart.
+constexpr int kLevelDistance = RPMA_LOG_LEVEL_ERROR - static_cast<int>(core::LogLevel::error);
+static_assert(static_cast<int>(core::LogLevel::debug) + kLevelDistance == RPMA_LOG_LEVEL_DEBUG);
+
+/// What FABRIC_COMPAT_LOG adds to what the program has set; read once, since it may be asked for at
+/// every call.
+int asked_for_stderr() {
+    static const int level = [] {
+        const auto asked = core::stderr_log_level();
+        return asked ? static_cast<int>(*asked) + kLevelDistance
+                     : static_cast<int>(RPMA_LOG_DISABLED);
+    }();
+    return level;
+}
+
 /// Null if there is none of that number.
 std::atomic<int>* threshold_of(int which) {
     if (which < 0 || which >= RPMA_LOG_THRESHOLD_MAX) return nullptr;
@@ -84,20 +100,19 @@ void default_log_function(rpma_log_level level, const char* file, int line, cons
     if (file != nullptr)
         std::snprintf(origin, sizeof origin, "%s: %3d: %s: ", base_name(file), line, function);
 
-    if (static_cast<int>(level) <= threshold(RPMA_LOG_THRESHOLD_AUX)) {
+    const int value = static_cast<int>(level);
+    if (value <= std::max(threshold(RPMA_LOG_THRESHOLD_AUX), asked_for_stderr())) {
         char time_text[kMaxTime];
         format_time(time_text);
         std::fprintf(stderr, "%s [%ld] %s%s%s", time_text, static_cast<long>(gettid()), row.text,
                      origin, text);
     }
-    open_system_log();
-    syslog(LOG_LOCAL7 | row.syslog_priority, "%s%s%s", row.text, origin, text);
+    if (value <= threshold(RPMA_LOG_THRESHOLD)) {
+        open_system_log();
+        syslog(LOG_LOCAL7 | row.syslog_priority, "%s%s%s", row.text, origin, text);
+    }
     errno = saved_errno;
 }
-
-// The core has no FATAL; the other levels are one apart.
-constexpr int kLevelDistance = RPMA_LOG_LEVEL_ERROR - static_cast<int>(core::LogLevel::error);
-static_assert(static_cast<int>(core::LogLevel::debug) + kLevelDistance == RPMA_LOG_LEVEL_DEBUG);
 
 void core_line(core::LogLevel level, const char* file, int line, const char* function,
                const char* text) {
@@ -109,12 +124,14 @@ void core_line(core::LogLevel level, const char* file, int line, const char* fun
 }  // namespace
 
 rpma_log_function* log_function_for(rpma_log_level level) noexcept {
-    if (static_cast<int>(level) > threshold(RPMA_LOG_THRESHOLD)) return nullptr;
-    return g_function.load(std::memory_order_acquire);
+    const int value = static_cast<int>(level);
+    if (value <= threshold(RPMA_LOG_THRESHOLD)) return g_function.load(std::memory_order_acquire);
+    return value <= asked_for_stderr() ? default_log_function : nullptr;
 }
 
 void connect_core_log() noexcept {
-    const int most_talkative = threshold(RPMA_LOG_THRESHOLD) - kLevelDistance;
+    const int most_talkative =
+        std::max(threshold(RPMA_LOG_THRESHOLD), asked_for_stderr()) - kLevelDistance;
     if (most_talkative < static_cast<int>(core::LogLevel::error))
         core::set_log_sink(nullptr, core::LogLevel::error);
     else

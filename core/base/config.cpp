@@ -3,8 +3,7 @@
 
 #include <array>
 #include <cstdlib>
-
-#include "core/base/log.hpp"
+#include <cstring>
 
 namespace compat::core {
 namespace {
@@ -23,9 +22,23 @@ constexpr std::array kSettings{
         Setting::explain, "FABRIC_COMPAT_EXPLAIN", "0", "0|1",
         "write to stderr why fi_getinfo refused each provider that it did not return, and why a "
         "connection could not be made"},
+    SettingRow{
+        Setting::log, "FABRIC_COMPAT_LOG", "off", "off|error|warning|notice|info|debug",
+        "write log lines up to this level to stderr, whatever the program has set; libfabric "
+        "takes FI_LOG_LEVEL where it is set"},
 };
 static_assert(kSettings.size() == static_cast<std::size_t>(Setting::count_),
               "a new Setting needs a row here");
+
+struct LevelRow {
+    LogLevel level;
+    const char* name;
+};
+constexpr std::array kLevels{
+    LevelRow{LogLevel::error, "error"},   LevelRow{LogLevel::warning, "warning"},
+    LevelRow{LogLevel::notice, "notice"}, LevelRow{LogLevel::info, "info"},
+    LevelRow{LogLevel::debug, "debug"},
+};
 
 }  // namespace
 
@@ -47,6 +60,13 @@ long setting_number(Setting setting) noexcept {
     if (*text != '\0' && *end == '\0' && value >= 0) return value;
     COMPAT_LOG_WARNING("%s is not a number: %s; using %s", row.name, text, row.default_value);
     return std::strtol(row.default_value, nullptr, 10);
+}
+
+std::optional<LogLevel> stderr_log_level() noexcept {
+    const char* text = setting_text(Setting::log);
+    for (const LevelRow& row : kLevels)
+        if (std::strcmp(row.name, text) == 0) return row.level;
+    return std::nullopt;
 }
 
 }  // namespace compat::core

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+
+#include "core/base/log.hpp"
 
 namespace compat::core {
 
-enum class Setting : std::size_t { device, crc, connect_timeout, explain, count_ };
+enum class Setting : std::size_t { device, crc, connect_timeout, explain, log, count_ };
 
 struct SettingRow {
     Setting setting;
@@ -23,5 +26,7 @@ std::span<const SettingRow> settings() noexcept;
 const char* setting_text(Setting setting) noexcept;
 /// The same as a number; the default (and a logged warning) when it is not one.
 long setting_number(Setting setting) noexcept;
+/// Setting::log: the most talkative level that goes to stderr; nothing when it is off.
+std::optional<LogLevel> stderr_log_level() noexcept;
 
 }  // namespace compat::core

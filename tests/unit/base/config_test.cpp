@@ -95,6 +95,27 @@ void what_is_no_number_gives_the_default_and_a_warning(void**) {
     }
 }
 
+void log_level_is_read_by_its_name(void**) {
+    assert_false(stderr_log_level().has_value());
+    struct Row {
+        const char* text;
+        LogLevel level;
+    };
+    constexpr Row kRows[] = {{"error", LogLevel::error},
+                             {"warning", LogLevel::warning},
+                             {"notice", LogLevel::notice},
+                             {"info", LogLevel::info},
+                             {"debug", LogLevel::debug}};
+    for (const Row& row : kRows) {
+        assert_int_equal(setenv(row_of(Setting::log).name, row.text, 1), 0);
+        assert_true(stderr_log_level() == row.level);
+    }
+    for (const char* text : {"off", "Error", "errors", "1"}) {
+        assert_int_equal(setenv(row_of(Setting::log).name, text, 1), 0);
+        assert_false(stderr_log_level().has_value());
+    }
+}
+
 }  // namespace
 }  // namespace compat::core
 
@@ -114,6 +135,8 @@ int main() {
                                         without_variables, without_sink),
         cmocka_unit_test_setup_teardown(what_is_no_number_gives_the_default_and_a_warning,
                                         without_variables, without_sink),
+        cmocka_unit_test_setup_teardown(log_level_is_read_by_its_name, without_variables,
+                                        without_sink),
     };
     return cmocka_run_group_tests_name("config", tests, nullptr, nullptr);
 }
