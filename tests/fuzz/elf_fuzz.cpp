@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/support/small_elf.hpp"
-#include "tools/launcher/elf_image.hpp"
+#include "tools/support/elf_image.hpp"
 
 namespace compat::fuzz {
 namespace {

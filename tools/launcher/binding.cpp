@@ -13,22 +13,13 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tools/launcher/file_map.hpp"
 #include "tools/launcher/loader_trace.hpp"
+#include "tools/support/dropins.hpp"
+#include "tools/support/file_map.hpp"
 
 namespace compat::tools {
 namespace {
 
-/// The libraries that we stand in for, and the names of our own for programs linked to those.
-struct Served {
-    const char* soname;
-    const char* stem;  ///< by which a program that opens it would name it
-    const char* own;
-};
-constexpr std::array kServed{
-    Served{"libfabric.so.1", "libfabric.so", "libfabric-compat.so.1"},
-    Served{"librpma.so.0", "librpma.so", "librpma-compat.so.1"},
-};
 constexpr int kMaxScripts = 4;  // as the kernel has it
 
 std::string value_of(const char* variable) {

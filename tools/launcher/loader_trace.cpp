@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "tools/launcher/file_map.hpp"
+#include "tools/support/file_map.hpp"
 
 extern char** environ;
 

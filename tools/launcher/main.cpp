@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 
 #include "core/base/config.hpp"
 #include "tools/launcher/binding.hpp"
+#include "tools/support/dropins.hpp"
 
 namespace compat::tools {
 namespace {
@@ -78,21 +78,6 @@ void print_usage(FILE* out) {
         std::fprintf(out, "  %s\n               %s=%s: %s\n", left.c_str(), row.name,
                      option.value == nullptr ? row.unit : option.value, row.meaning);
     }
-}
-
-/// From where this program lies, so that an installed tree can be moved; the build tree has lib/.
-std::string find_dropins() {
-    std::array<char, PATH_MAX> self{};
-    const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
-    if (length <= 0) return {};
-    const std::string_view path(self.data(), static_cast<std::size_t>(length));
-    const std::string folder(path.substr(0, path.rfind('/')));
-    for (const char* libraries : {COMPAT_LIBDIR_FROM_BINDIR, "../lib"}) {
-        const std::string candidate = folder + "/" + libraries + "/fabric-compat";
-        std::array<char, PATH_MAX> real{};
-        if (realpath(candidate.c_str(), real.data()) != nullptr) return real.data();
-    }
-    return {};
 }
 
 [[noreturn]] void refuse(const std::string& message) {
@@ -195,9 +180,7 @@ int run(Options options) {
         return kUsage;
     }
     if (options.launch.dropins.empty())
-        refuse(
-            "the libraries are not where this program looks for them, beside itself "
-            "in " COMPAT_LIBDIR_FROM_BINDIR "/fabric-compat");
+        refuse("the libraries are not where they should be, seen from this program");
     const std::string path = find_program(options.command.front());
     if (path.empty()) {
         std::fprintf(stderr, "%s: %s: not found\n", kName, options.command.front());

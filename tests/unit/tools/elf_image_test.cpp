@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tools/launcher/elf_image.hpp"
+#include "tools/support/elf_image.hpp"
 
 #include <elf.h>
 
@@ -9,7 +9,7 @@
 #include "tests/fuzz/seed_bytes.hpp"
 #include "tests/support/cmocka.hpp"
 #include "tests/support/small_elf.hpp"
-#include "tools/launcher/file_map.hpp"
+#include "tools/support/file_map.hpp"
 
 namespace compat::tools {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "tools/launcher/elf_image.hpp"
+#include "tools/support/elf_image.hpp"
 
 namespace compat::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tools/launcher/elf_image.hpp"
+#include "tools/support/elf_image.hpp"
 
 #include <elf.h>
 
