@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,17 +42,33 @@ void bench_skip(const char* format, ...) {
 
 // --- two processes
 
+// Each process has a CPU for itself, its helper threads included: two that spin on one CPU measure
+// the scheduler.
+static void take_cpu(bool target) {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+    int first = 0;
+    while (!CPU_ISSET(first, &allowed)) ++first;
+    int second = first + 1;
+    while (!CPU_ISSET(second, &allowed)) ++second;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(target ? first : second, &own);
+    (void)sched_setaffinity(0, sizeof own, &own);
+}
+
 static pid_t start(bench_role* role, const void* options, bool target, int sockets[2],
-                   struct bench_shared* shared, bool traced) {
+                   struct bench_shared* shared, const struct bench_settings* settings) {
     fflush(NULL);
     const pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid != 0) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(ROLE_SECONDS);
+    if (!settings->unpinned) take_cpu(target);
     close(sockets[target ? 0 : 1]);
     struct bench_side side = {.target = target, .other = sockets[target ? 1 : 0], .shared = shared};
-    if (traced && !target) steps_accept_counter();
+    if (settings->traced && !target) steps_accept_counter();
     role(&side, options);
     fflush(NULL);
     _exit(EXIT_SUCCESS);
@@ -61,18 +78,18 @@ static int result_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
-int bench_run_pair(bench_role* role, const void* options, bool traced) {
+int bench_run_pair(bench_role* role, const void* options, struct bench_settings settings) {
     struct bench_shared* shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
     int sockets[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
-    const pid_t target = start(role, options, true, sockets, shared, false);
-    const pid_t initiator = start(role, options, false, sockets, shared, traced);
+    const pid_t target = start(role, options, true, sockets, shared, &settings);
+    const pid_t initiator = start(role, options, false, sockets, shared, &settings);
     close(sockets[0]);
     close(sockets[1]);
     int status = 0;
-    if (traced)
+    if (settings.traced)
         status = steps_count_for(initiator, shared);
     else
         CHECK(waitpid(initiator, &status, 0) == initiator);

@@ -30,9 +30,12 @@ struct bench_side {
 
 typedef void bench_role(struct bench_side* side, const void* options);
 
-// Runs the role twice, as target and as initiator; with `traced` the calling process counts
-// instructions for the initiator (step_counter.h). The result is that of main().
-int bench_run_pair(bench_role* role, const void* options, bool traced);
+struct bench_settings {
+    bool traced;    // the calling process counts instructions for the initiator (step_counter.h)
+    bool unpinned;  // the processes have threads of their own that need all CPUs
+};
+// Runs the role twice, as target and as initiator. The result is that of main().
+int bench_run_pair(bench_role* role, const void* options, struct bench_settings settings);
 
 _Noreturn void bench_fail(const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 3, 4)));

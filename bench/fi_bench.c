@@ -433,5 +433,7 @@ int main(int argc, char** argv) {
             default: fprintf(stderr, "%s", kUsage); return EXIT_FAILURE;
         }
     }
-    return bench_run_pair(role, &options, options.test == TEST_STEPS);
+    return bench_run_pair(role, &options,
+                          (struct bench_settings){.traced = options.test == TEST_STEPS,
+                                                  .unpinned = options.link.threads});
 }

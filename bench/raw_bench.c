@@ -234,5 +234,5 @@ int main(int argc, char** argv) {
             default: fprintf(stderr, "%s", kUsage); return EXIT_FAILURE;
         }
     }
-    return bench_run_pair(role, &options, false);
+    return bench_run_pair(role, &options, (struct bench_settings){0});
 }

@@ -17,6 +17,7 @@ public:
     [[nodiscard]] bool full() const noexcept { return size_ == rows_.size(); }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] T& front() noexcept { return rows_[head_]; }
+    [[nodiscard]] const T& front() const noexcept { return rows_[head_]; }
     /// False when full.
     bool push(T value) noexcept {
         if (full()) return false;

@@ -370,6 +370,24 @@ void send_follows_the_writes_before_it(void** state) {
     }
 }
 
+// A device may save doorbells while a program polls; it may not rely on the next poll.
+void what_a_polling_program_posts_arrives_although_it_polls_no_more(void** state) {
+    Pair& pair = fixture_of(state).connect();
+    const Buffer& local = pair.active.buffer(sizeof(std::uint64_t));
+    const Buffer& remote = pair.passive.buffer(8 * sizeof(std::uint64_t));
+    local.fill(1);
+    for (int round = 0; round < 8; ++round) {
+        remote.fill(0);
+        for (std::uint64_t id = 1; id <= 8; ++id) expect_nothing(pair.active.send_cq());
+        for (std::uint64_t id = 0; id < 8; ++id)
+            must_post(pair.active, {.wr_id = id,
+                                    .sges = {local.sge()},
+                                    .remote = at(remote, id * sizeof(std::uint64_t))});
+        assert_true(eventually([&] { return holds_only(remote.data(), remote.size(), 1); }));
+        for (std::uint64_t id = 0; id < 8; ++id) expect(pair.active.send_cq(), id);
+    }
+}
+
 void immediate_follows_the_bytes_of_its_write(void** state) {
     if (limits().imm_bytes == 0) skip();
     Pair& pair = fixture_of(state).connect();
@@ -546,6 +564,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(peers_name_a_region_by_its_iova),
     CONTRACT_TEST(peers_name_a_region_by_the_key_it_asked_for),
     CONTRACT_TEST(send_follows_the_writes_before_it),
+    CONTRACT_TEST(what_a_polling_program_posts_arrives_although_it_polls_no_more),
     CONTRACT_TEST(immediate_follows_the_bytes_of_its_write),
     CONTRACT_TEST(read_sees_the_write_before_it),
     CONTRACT_TEST(large_messages_cross_in_both_directions_at_once),

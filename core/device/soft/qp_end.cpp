@@ -102,6 +102,7 @@ void QpEnd::complete_receive(const TakenReceive& receive, WorkCompletion wc,
     wc.wr_id = receive.wr_id;
     wc.receive_side = true;
     wc.qp_num = number_;
+    ++received_;
     receive_cq_.push(wc, this, {receive.slots_in_use, 1},
                      solicited || wc.status != WcStatus::success);
 }
@@ -111,6 +112,7 @@ bool QpEnd::complete_imm(WorkCompletion wc, bool solicited) noexcept {
     imm_waiting_.fetch_add(1, std::memory_order_relaxed);
     wc.receive_side = true;
     wc.qp_num = number_;
+    ++received_;
     receive_cq_.push(wc, this, {&imm_waiting_, 1}, solicited);
     return true;
 }

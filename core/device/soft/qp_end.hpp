@@ -40,6 +40,8 @@ public:
     [[nodiscard]] bool complete_imm(WorkCompletion wc, bool solicited) noexcept;
 
     void flush_receives() noexcept;
+    /// Messages that the program has been told of.
+    [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
 
     RemoteAccessObserver* observer = nullptr;
 
@@ -59,6 +61,7 @@ private:
     const bool imm_without_receive_;
     const std::uint32_t imm_limit_;
     std::atomic<std::uint32_t> imm_waiting_{0};
+    std::uint64_t received_ = 0;
 };
 
 }  // namespace compat::core::soft

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/event_fd.hpp"
 #include "core/base/log.hpp"
@@ -41,6 +42,8 @@ public:
     void cancel_deadline(const Source* source) noexcept;
     void steal() noexcept;
     void stop_stealing() noexcept;
+    [[nodiscard]] bool leased() const noexcept;
+    void flush_later(const std::shared_ptr<Source>& source) noexcept;
 
 private:
     struct Watched {
@@ -62,8 +65,9 @@ private:
     void serve_deadlines() noexcept;
     [[nodiscard]] std::shared_ptr<Source> find(std::uint64_t token) noexcept;
     [[nodiscard]] int wait_ms() noexcept;
-    [[nodiscard]] bool leased() const noexcept;
     void nap() noexcept;
+    void flush() noexcept;
+    [[nodiscard]] std::shared_ptr<Source> next_to_flush() noexcept;
 
     UniqueFd epoll_;
     EventFd wake_;  // a deadline came closer while the helper thread sleeps
@@ -74,6 +78,8 @@ private:
     std::uint32_t next_ticket_ = 1;
     Deadlines deadlines_;
     std::unordered_map<const Source*, Deadlines::iterator> deadline_of_;
+    std::shared_ptr<Source> to_flush_;  // the newest, linked to the others
+    std::atomic<bool> any_to_flush_{false};
     std::atomic<Clock::rep> next_deadline_{Clock::time_point::max().time_since_epoch().count()};
 
     std::atomic<Clock::rep> last_steal_{0};
@@ -141,6 +147,10 @@ void* Reactor::thread_main(void* self) noexcept {
 void Reactor::run() noexcept {
     for (;;) {
         while (leased()) nap();
+        {
+            const std::lock_guard guard(serving_);
+            flush();
+        }
         std::array<epoll_event, kBatch> events;
         const int count = epoll_wait(epoll_.get(), events.data(), kBatch, wait_ms());
         // The host has closed what is not its own: nothing to serve, and no reason to spin.
@@ -219,6 +229,7 @@ void Reactor::steal() noexcept {
         last_steal_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     const std::unique_lock guard(serving_, std::try_to_lock);
     if (!guard.owns_lock()) return;
+    flush();
     std::array<epoll_event, kBatch> events;
     const int count = epoll_wait(epoll_.get(), events.data(), kBatch, 0);
     serve(events.data(), std::max(count, 0));
@@ -229,6 +240,38 @@ void Reactor::stop_stealing() noexcept {
     if (last_steal_.load(std::memory_order_relaxed) == 0) return;
     last_steal_.store(0);
     if (napping_.load()) nap_over_.post();
+    // Whoever serves instead is the program, which flushes with its next poll, or the helper thread
+    // before it sleeps.
+    const std::unique_lock guard(serving_, std::try_to_lock);
+    if (guard.owns_lock()) flush();
+}
+
+void Reactor::flush_later(const std::shared_ptr<Source>& source) noexcept {
+    {
+        const std::lock_guard guard(lock_);
+        if (std::exchange(source->flush_link.asked, true)) return;
+        source->flush_link.next = std::exchange(to_flush_, source);
+        any_to_flush_.store(true, std::memory_order_release);
+    }
+    // While the lease lasts the helper thread does not sleep for long, and flushes after it.
+    if (!leased()) wake_.post();
+}
+
+std::shared_ptr<Source> Reactor::next_to_flush() noexcept {
+    const std::lock_guard guard(lock_);
+    std::shared_ptr<Source> source = std::move(to_flush_);
+    if (source) {
+        to_flush_ = std::move(source->flush_link.next);
+        source->flush_link.asked = false;
+    }
+    any_to_flush_.store(to_flush_ != nullptr, std::memory_order_relaxed);
+    return source;
+}
+
+/// With serving_ held.
+void Reactor::flush() noexcept {
+    if (!any_to_flush_.load(std::memory_order_acquire)) return;
+    while (const auto source = next_to_flush()) source->on_flush();
 }
 
 Status Reactor::watch(int fd, std::shared_ptr<Source> source, std::uint32_t events) noexcept try {
@@ -316,6 +359,15 @@ void set_deadline(const std::shared_ptr<Source>& source, Clock::time_point when)
 void cancel_deadline(const Source* source) noexcept {
     if (Reactor* reactor = g_reactor.load(std::memory_order_acquire))
         reactor->cancel_deadline(source);
+}
+
+bool program_polls() noexcept {
+    const Reactor* reactor = g_reactor.load(std::memory_order_acquire);
+    return reactor != nullptr && reactor->leased();
+}
+
+void flush_later(const std::shared_ptr<Source>& source) noexcept {
+    if (Reactor* reactor = g_reactor.load(std::memory_order_acquire)) reactor->flush_later(source);
 }
 
 void steal_progress() noexcept {

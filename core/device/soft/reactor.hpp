@@ -20,6 +20,14 @@ public:
     virtual ~Source() = default;
     virtual void on_ready(std::uint32_t epoll_events) noexcept = 0;
     virtual void on_deadline() noexcept {}
+    /// What flush_later() asked for.
+    virtual void on_flush() noexcept {}
+
+    struct FlushLink {
+        std::shared_ptr<Source> next;
+        bool asked = false;
+    };
+    FlushLink flush_link;  ///< the reactor's
 };
 
 /// Registers (level-triggered). The reactor keeps the source alive until unwatch(). Starts the
@@ -33,6 +41,12 @@ void unwatch(int fd) noexcept;
 /// source alive for it.
 void set_deadline(const std::shared_ptr<Source>& source, Clock::time_point when) noexcept;
 void cancel_deadline(const Source* source) noexcept;
+
+/// A thread of the program polls, and is believed to poll again soon.
+[[nodiscard]] bool program_polls() noexcept;
+/// One call of on_flush() with the program's next poll, or when it stops polling: at the latest
+/// after a few milliseconds.
+void flush_later(const std::shared_ptr<Source>& source) noexcept;
 
 /// Does, without waiting, what the helper thread would do; returns at once if another thread is at
 /// it. While called often, the helper thread stays asleep.

@@ -141,7 +141,7 @@ Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* pos
         if (posted != nullptr) ++*posted;
     }
     if (connected())
-        pump();
+        pump_posted();
     else if (state_ != State::draining)
         qp_->sends.flush();
     posting_from_ = kNotPosting;
@@ -252,6 +252,12 @@ void Stream::on_deadline() noexcept {
     }
 }
 
+void Stream::on_flush() noexcept {
+    const auto self = shared_from_this();
+    const std::lock_guard guard(lock_);
+    if (qp_) pump();
+}
+
 void Stream::receive_posted() noexcept {
     if (inherited()) return;
     const std::lock_guard guard(lock_);
@@ -269,8 +275,21 @@ bool Stream::alive() const noexcept {
 }
 
 void Stream::progress() noexcept {
-    if (alive()) pull();
-    if (alive()) pump();
+    if (!alive()) return;
+    const std::uint64_t received = qp_->received();
+    pull();
+    if (!alive()) return;
+    // A program that polls and has got a message is likely to answer it at once: our
+    // acknowledgement then leaves with its answer, and otherwise with its next poll.
+    if (qp_->received() != received && owes_acknowledgement_only() && program_polls())
+        flush_later(shared_from_this());
+    else
+        pump();
+}
+
+bool Stream::owes_acknowledgement_only() const noexcept {
+    return owed_.size() == 1 && owed_.front().opcode == wire::RdmapOpcode::read_response &&
+           owed_.front().left == 0 && batch_->empty() && built_all() && !wants_acknowledgement();
 }
 
 /// A host that dies, or whose network does, sends no end of stream. TCP itself would take 15
@@ -299,7 +318,7 @@ void Stream::update_interest() noexcept {
     if (!socket_) return;
     std::uint32_t wanted = EPOLLRDHUP;
     if (!blocked_) wanted |= EPOLLIN;
-    if (batch_ && !batch_->empty()) wanted |= EPOLLOUT;
+    if (socket_full_) wanted |= EPOLLOUT;
     if (wanted == interest_) return;
     interest_ = wanted;
     rewatch(socket_.get(), wanted);
@@ -352,6 +371,8 @@ void Stream::end(Failure first_outstanding) noexcept {
 
 /// Ends the connection in order.
 void Stream::leave() noexcept {
+    pump();  // what was held back
+    if (!alive()) return;
     // The peer may not have asked yet for the messages that our program has seen already.
     if (may_transmit_ && own_peer_ && batch_->empty() && part_ == Part::begin && build_notice())
         batch_->send(socket_.get());

@@ -71,6 +71,7 @@ public:
 
     void on_ready(std::uint32_t epoll_events) noexcept override;
     void on_deadline() noexcept override;
+    void on_flush() noexcept override;
     void receive_posted() noexcept override;
 
 private:
@@ -184,7 +185,11 @@ private:
 
     // --- initiator (stream_transmit.cpp)
     void pump() noexcept;
+    void pump_posted() noexcept;
     void build() noexcept;
+    [[nodiscard]] bool between_messages() const noexcept;
+    [[nodiscard]] bool built_all() const noexcept;
+    [[nodiscard]] bool owes_acknowledgement_only() const noexcept;
     bool build_entry() noexcept;
     bool build_messages(SendEntry& entry) noexcept;
     bool build_payload(SendEntry& entry) noexcept;
@@ -289,6 +294,7 @@ private:
 
     // transmit
     std::unique_ptr<TxBatch> batch_;
+    bool socket_full_ = false;  // the batch waits for it, not for company
     Part part_ = Part::begin;
     SendQueue::Sequence build_next_ = 0;
     SendQueue::Sequence drain_end_ = 0;

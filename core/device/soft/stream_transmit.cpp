@@ -14,6 +14,7 @@ constexpr std::uint32_t kMaxAcknowledgements = 2;
 constexpr std::size_t kAskAfter = 128 * 1024;    // bytes built since the last one was asked for
 constexpr std::size_t kEntryCharge = 4096;       // what an entry counts beside its bytes
 constexpr std::size_t kMaxPieces = 4;            // SGEs in one segment
+constexpr std::size_t kHoldBytes = 8 * 1024;     // more is worth a system call of its own
 constexpr std::uint64_t kForeignFlushBytes = 8;  // librpma's appliance method
 
 Payload ours(std::span<const std::byte> bytes) {
@@ -86,10 +87,32 @@ Failure failure_of(wire::TerminateCode code) {
 
 // --- sending
 
+/// What a program that polls posts behind something unanswered leaves with its next poll, or when
+/// there is enough of it: one system call for many small messages. A first message never waits.
+void Stream::pump_posted() noexcept {
+    if (acknowledgements_out_ != 0 && may_transmit_ && alive()) {
+        build();
+        if (alive() && built_all() && owed_.empty() && batch_->bytes() < kHoldBytes &&
+            program_polls())
+            return flush_later(shared_from_this());
+    }
+    pump();
+}
+
+bool Stream::between_messages() const noexcept {
+    return part_ == Part::begin && !parting_ && (owed_.empty() || !owed_.front().started);
+}
+
+/// Nothing but what the batch holds waits to leave; what is owed to the peer apart.
+bool Stream::built_all() const noexcept {
+    return between_messages() && !failing_ && !notice_due_ && build_next_ == qp_->sends.next();
+}
+
 void Stream::pump() noexcept {
     while (may_transmit_ && alive()) {
         build();
         if (!alive()) return;
+        if (between_messages() && wants_acknowledgement()) build_acknowledgement();
         const TxBatch::Sent sent = batch_->send(socket_.get());
         switch (sent) {
             case TxBatch::Sent::all:
@@ -110,6 +133,7 @@ void Stream::pump() noexcept {
                 return;
             case TxBatch::Sent::nothing_left:
             case TxBatch::Sent::partly:
+                socket_full_ = sent == TxBatch::Sent::partly;
                 update_interest();
                 watch_peer();
                 return;
@@ -136,10 +160,7 @@ void Stream::build() noexcept {
         }
         if (built_since_asked_ >= kAskAfter && part_ == Part::begin && wants_acknowledgement())
             build_acknowledgement();
-        if (build_entry()) continue;
-        if (!alive()) return;
-        if (part_ == Part::begin && wants_acknowledgement()) build_acknowledgement();
-        return;
+        if (!build_entry()) return;
     }
 }
 
