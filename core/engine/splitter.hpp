@@ -43,6 +43,7 @@ private:
                               std::span<Sge, kMaxSegments> storage) noexcept;
     WorkRequest next_flush(const Operation& operation) noexcept;
     void after_transfer(const Operation& operation) noexcept;
+    std::uint64_t skip_alike(const Operation& operation) noexcept;
 
     std::uint64_t max_message_ = 0;
     std::uint64_t left_ = 0;         ///< bytes not yet cut

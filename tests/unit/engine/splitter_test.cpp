@@ -67,6 +67,16 @@ void nothing_is_one_request_that_still_names_its_target(void**) {
     assert_int_equal(pieces.sges[0].size(), 0);
 }
 
+void counting_the_longest_operation_takes_no_time(void**) {
+    constexpr std::uint64_t kLength = UINT64_MAX / 2;
+    const LocalBuffer local{at(0x1000), kLength, 7};
+    const RemoteRange remote[] = {{0x9000, 2500, 42}, {0x9000, kLength - 2500, 42}};
+    const Operation operation{
+        .opcode = Opcode::write, .local = {&local, 1}, .remote = remote, .length = kLength};
+    const std::uint64_t second = (kLength - 2500 + 999) / 1000;
+    assert_int_equal(Splitter::count(operation, kLimits), 3 + second);
+}
+
 void a_longer_message_than_the_device_takes_is_cut(void**) {
     const LocalBuffer local{at(0x1000), 2500, 7};
     const RemoteRange remote{0x9000, 2500, 42};
@@ -220,6 +230,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(one_buffer_to_one_range_is_one_request),
         cmocka_unit_test(nothing_is_one_request_that_still_names_its_target),
+        cmocka_unit_test(counting_the_longest_operation_takes_no_time),
         cmocka_unit_test(a_longer_message_than_the_device_takes_is_cut),
         cmocka_unit_test(only_the_last_piece_of_a_write_with_data_carries_the_data),
         cmocka_unit_test(reads_keep_to_the_sges_that_a_read_may_have),
