@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rpma_compat/conn_cfg.hpp"
 
+#include "rpma_compat/cfg_field.hpp"
+
 using namespace compat::rpma;
 
 namespace {
 
 constinit const rpma_conn_cfg kDefaults;
-
-template <auto member, class Value>
-int set(rpma_conn_cfg* cfg, Value value) noexcept {
-    if (cfg == nullptr) return RPMA_E_INVAL;
-    (cfg->*member).store(value, std::memory_order_relaxed);
-    return kSuccess;
-}
-
-template <auto member, class Value>
-int get(const rpma_conn_cfg* cfg, Value* value) noexcept {
-    if (cfg == nullptr || value == nullptr) return RPMA_E_INVAL;
-    *value = (cfg->*member).load(std::memory_order_relaxed);
-    return kSuccess;
-}
 
 }  // namespace
 
@@ -42,51 +30,51 @@ int rpma_conn_cfg_delete(rpma_conn_cfg** cfg_ptr) {
 
 int rpma_conn_cfg_set_timeout(rpma_conn_cfg* cfg, int timeout_ms) {
     if (timeout_ms < 0) return RPMA_E_INVAL;
-    return set<&rpma_conn_cfg::timeout_ms>(cfg, timeout_ms);
+    return set_field<&rpma_conn_cfg::timeout_ms>(cfg, timeout_ms);
 }
 int rpma_conn_cfg_get_timeout(const rpma_conn_cfg* cfg, int* timeout_ms) {
-    return get<&rpma_conn_cfg::timeout_ms>(cfg, timeout_ms);
+    return get_field<&rpma_conn_cfg::timeout_ms>(cfg, timeout_ms);
 }
 
 int rpma_conn_cfg_set_cq_size(rpma_conn_cfg* cfg, uint32_t cq_size) {
-    return set<&rpma_conn_cfg::cq_size>(cfg, cq_size);
+    return set_field<&rpma_conn_cfg::cq_size>(cfg, cq_size);
 }
 int rpma_conn_cfg_get_cq_size(const rpma_conn_cfg* cfg, uint32_t* cq_size) {
-    return get<&rpma_conn_cfg::cq_size>(cfg, cq_size);
+    return get_field<&rpma_conn_cfg::cq_size>(cfg, cq_size);
 }
 
 int rpma_conn_cfg_set_rcq_size(rpma_conn_cfg* cfg, uint32_t rcq_size) {
-    return set<&rpma_conn_cfg::rcq_size>(cfg, rcq_size);
+    return set_field<&rpma_conn_cfg::rcq_size>(cfg, rcq_size);
 }
 int rpma_conn_cfg_get_rcq_size(const rpma_conn_cfg* cfg, uint32_t* rcq_size) {
-    return get<&rpma_conn_cfg::rcq_size>(cfg, rcq_size);
+    return get_field<&rpma_conn_cfg::rcq_size>(cfg, rcq_size);
 }
 
 int rpma_conn_cfg_set_sq_size(rpma_conn_cfg* cfg, uint32_t sq_size) {
-    return set<&rpma_conn_cfg::sq_size>(cfg, sq_size);
+    return set_field<&rpma_conn_cfg::sq_size>(cfg, sq_size);
 }
 int rpma_conn_cfg_get_sq_size(const rpma_conn_cfg* cfg, uint32_t* sq_size) {
-    return get<&rpma_conn_cfg::sq_size>(cfg, sq_size);
+    return get_field<&rpma_conn_cfg::sq_size>(cfg, sq_size);
 }
 
 int rpma_conn_cfg_set_rq_size(rpma_conn_cfg* cfg, uint32_t rq_size) {
-    return set<&rpma_conn_cfg::rq_size>(cfg, rq_size);
+    return set_field<&rpma_conn_cfg::rq_size>(cfg, rq_size);
 }
 int rpma_conn_cfg_get_rq_size(const rpma_conn_cfg* cfg, uint32_t* rq_size) {
-    return get<&rpma_conn_cfg::rq_size>(cfg, rq_size);
+    return get_field<&rpma_conn_cfg::rq_size>(cfg, rq_size);
 }
 
 int rpma_conn_cfg_set_compl_channel(rpma_conn_cfg* cfg, bool shared) {
-    return set<&rpma_conn_cfg::shared_channel>(cfg, shared);
+    return set_field<&rpma_conn_cfg::shared_channel>(cfg, shared);
 }
 int rpma_conn_cfg_get_compl_channel(const rpma_conn_cfg* cfg, bool* shared) {
-    return get<&rpma_conn_cfg::shared_channel>(cfg, shared);
+    return get_field<&rpma_conn_cfg::shared_channel>(cfg, shared);
 }
 
 int rpma_conn_cfg_set_srq(rpma_conn_cfg* cfg, rpma_srq* srq) {
     if (srq == nullptr) return RPMA_E_INVAL;  // a shared receive queue cannot be unset
-    return set<&rpma_conn_cfg::srq>(cfg, srq);
+    return set_field<&rpma_conn_cfg::srq>(cfg, srq);
 }
 int rpma_conn_cfg_get_srq(const rpma_conn_cfg* cfg, rpma_srq** srq_ptr) {
-    return get<&rpma_conn_cfg::srq>(cfg, srq_ptr);
+    return get_field<&rpma_conn_cfg::srq>(cfg, srq_ptr);
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "rpma_compat/boundary.hpp"
+#include "rpma_compat/cfg_field.hpp"
 #include "rpma_compat/log.hpp"
 
 using namespace compat::rpma;
@@ -26,15 +26,10 @@ int rpma_peer_cfg_delete(rpma_peer_cfg** pcfg_ptr) {
 }
 
 int rpma_peer_cfg_set_direct_write_to_pmem(rpma_peer_cfg* pcfg, bool supported) {
-    if (pcfg == nullptr) return RPMA_E_INVAL;
-    pcfg->direct_write_to_pmem.store(supported, std::memory_order_relaxed);
-    return kSuccess;
+    return set_field<&rpma_peer_cfg::direct_write_to_pmem>(pcfg, supported);
 }
-
 int rpma_peer_cfg_get_direct_write_to_pmem(const rpma_peer_cfg* pcfg, bool* supported) {
-    if (pcfg == nullptr || supported == nullptr) return RPMA_E_INVAL;
-    *supported = pcfg->direct_write_to_pmem.load(std::memory_order_relaxed);
-    return kSuccess;
+    return get_field<&rpma_peer_cfg::direct_write_to_pmem>(pcfg, supported);
 }
 
 int rpma_peer_cfg_get_descriptor(const rpma_peer_cfg* pcfg, void* desc) {

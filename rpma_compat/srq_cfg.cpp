@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rpma_compat/srq_cfg.hpp"
 
+#include "rpma_compat/cfg_field.hpp"
+
 using namespace compat::rpma;
 
 namespace {
@@ -24,25 +26,15 @@ int rpma_srq_cfg_delete(rpma_srq_cfg** cfg_ptr) {
 }
 
 int rpma_srq_cfg_set_rq_size(rpma_srq_cfg* cfg, uint32_t rq_size) {
-    if (cfg == nullptr) return RPMA_E_INVAL;
-    cfg->rq_size.store(rq_size, std::memory_order_relaxed);
-    return kSuccess;
+    return set_field<&rpma_srq_cfg::rq_size>(cfg, rq_size);
 }
-
 int rpma_srq_cfg_get_rq_size(const rpma_srq_cfg* cfg, uint32_t* rq_size) {
-    if (cfg == nullptr || rq_size == nullptr) return RPMA_E_INVAL;
-    *rq_size = cfg->rq_size.load(std::memory_order_relaxed);
-    return kSuccess;
+    return get_field<&rpma_srq_cfg::rq_size>(cfg, rq_size);
 }
 
 int rpma_srq_cfg_set_rcq_size(rpma_srq_cfg* cfg, uint32_t rcq_size) {
-    if (cfg == nullptr) return RPMA_E_INVAL;
-    cfg->rcq_size.store(rcq_size, std::memory_order_relaxed);
-    return kSuccess;
+    return set_field<&rpma_srq_cfg::rcq_size>(cfg, rcq_size);
 }
-
 int rpma_srq_cfg_get_rcq_size(const rpma_srq_cfg* cfg, uint32_t* rcq_size) {
-    if (cfg == nullptr || rcq_size == nullptr) return RPMA_E_INVAL;
-    *rcq_size = cfg->rcq_size.load(std::memory_order_relaxed);
-    return kSuccess;
+    return get_field<&rpma_srq_cfg::rcq_size>(cfg, rcq_size);
 }
