@@ -15,9 +15,10 @@ constexpr std::array kSettings{
         Setting::crc, "FABRIC_COMPAT_CRC", "auto", "auto|on|off",
         "CRC32c on streams of the software device; auto: on except on this host; a peer that "
         "asks for it always gets it"},
-    SettingRow{Setting::connect_timeout, "FABRIC_COMPAT_CONNECT_TIMEOUT_MS", "60000", "ms",
-               "how long the software device waits for the peer program's answer to a connection "
-               "request"},
+    SettingRow{
+        Setting::connect_timeout, "FABRIC_COMPAT_CONNECT_TIMEOUT_MS", "60000", "ms",
+        "how long the software device waits for the peer's answer to a connection request, or "
+        "to its acceptance"},
     SettingRow{
         Setting::explain, "FABRIC_COMPAT_EXPLAIN", "0", "0|1",
         "write to stderr why fi_getinfo refused each provider that it did not return, and why a "

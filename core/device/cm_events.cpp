@@ -60,6 +60,7 @@ void EventPort::migrate(CmEventQueue* channel) noexcept {
 }
 
 CmEvents EventPort::close() noexcept {
+    if (origin_.is_parent()) return {};
     const std::lock_guard guard(lock_);
     CmEvents waiting = std::move(waiting_);
     if (channel_ != nullptr) waiting = channel_->withdraw(id_);

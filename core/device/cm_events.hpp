@@ -47,6 +47,7 @@ public:
     CmEvents close() noexcept;
 
 private:
+    const Origin origin_;
     std::mutex lock_;
     CmId* id_;
     CmEventQueue* channel_;

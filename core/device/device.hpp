@@ -173,8 +173,9 @@ public:
     [[nodiscard]] virtual std::uint32_t number() const noexcept = 0;
     /// Posts in order and rings one doorbell. On failure *posted requests are in the queue, the
     /// rest are not. Errors: would_block (queue full), invalid_argument (too many SGEs, too much
-    /// inline data, misaligned atomic), too_long (max_message), not_supported (opcode),
-    /// wrong_state (not connected yet). In the error state posts succeed and are flushed.
+    /// inline data or any of a request that reads, misaligned atomic), too_long (max_message),
+    /// not_supported (opcode), wrong_state (not connected yet). In the error state posts succeed
+    /// and are flushed.
     virtual Status post_send(std::span<const WorkRequest> requests,
                              std::size_t* posted = nullptr) noexcept = 0;
     /// Errors: would_block (full), invalid_argument (too many SGEs, or the QP has an SRQ).

@@ -100,6 +100,12 @@ struct Sge {
     std::uint32_t lkey = kUnregisteredLkey;
 };
 
+constexpr std::uint64_t total_length(std::span<const Sge> sges) noexcept {
+    std::uint64_t total = 0;
+    for (const Sge& sge : sges) total += sge.length;
+    return total;
+}
+
 /// A send work request. The object is copied by the post; the buffers stay the device's until the
 /// completion is reaped (but for SendFlag::inlined).
 struct WorkRequest {

@@ -67,6 +67,21 @@ void batch_is_posted_up_to_the_request_that_is_wrong(void** state) {
     assert_true(pair.active.qp->post_send({}).has_value());
 }
 
+void request_that_reads_takes_no_inline_data(void** state) {
+    Pair& pair = fixture_of(state).connect();
+    const Buffer& local = pair.active.buffer(8);
+    const Buffer& remote = pair.passive.buffer(8);
+    for (const Opcode opcode : {Opcode::read, Opcode::atomic_fadd, Opcode::atomic_cas}) {
+        if (opcode != Opcode::read && !limits().atomics) continue;
+        const Post what{.opcode = opcode,
+                        .sges = {local.sge()},
+                        .remote = at(remote),
+                        .flags = SendFlag::inlined | SendFlag::signaled};
+        assert_error(post(pair.active, what), Errc::invalid_argument);
+    }
+    expect_nothing(pair.active.send_cq());
+}
+
 void receive_queue_takes_exactly_its_depth_until_completions_are_polled(void** state) {
     for (const std::uint32_t depth : kDepths) {
         Pair& pair = fixture_of(state).connect(both(with_depth(depth)));
@@ -415,6 +430,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(send_queue_takes_exactly_its_depth_until_completions_are_polled),
     CONTRACT_TEST(batch_is_posted_as_far_as_there_is_room),
     CONTRACT_TEST(batch_is_posted_up_to_the_request_that_is_wrong),
+    CONTRACT_TEST(request_that_reads_takes_no_inline_data),
     CONTRACT_TEST(receive_queue_takes_exactly_its_depth_until_completions_are_polled),
     CONTRACT_TEST(unsignaled_requests_complete_in_silence_and_are_retired_by_a_signaled_one),
     CONTRACT_TEST(queue_full_of_unsignaled_requests_stays_full),

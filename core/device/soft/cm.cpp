@@ -21,6 +21,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kOutOfDescriptors = 100ms;  // until the next try to accept
+constexpr long kMaxRequests = 256;         // unanswered at one listener; others wait in its backlog
+constexpr auto kTooManyRequests = 10ms;    // until the next look
 constexpr int kProbeSeconds = 5;  // an idle connection whose host answers three of them not is lost
 
 void set_option(int socket, int level, int name, int value) {
@@ -86,6 +88,7 @@ Status Listener::start(int backlog) noexcept {
 }
 
 void Listener::stop() noexcept {
+    if (origin_.is_parent()) return;
     const std::lock_guard guard(lock_);
     stopped_ = true;
     cancel_deadline(this);
@@ -96,24 +99,29 @@ void Listener::stop() noexcept {
 void Listener::on_ready(std::uint32_t) noexcept {
     const std::lock_guard guard(lock_);
     while (!stopped_) {
+        if (requests_.use_count() > kMaxRequests) return pause(kTooManyRequests);
         UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
             if (errno != EAGAIN) {
                 // The connection stays in the backlog; without a pause we would spin on it.
                 COMPAT_LOG_ERROR("cannot accept a connection, errno %d", errno);
-                rewatch(socket_.get(), 0);
-                set_deadline(shared_from_this(), Clock::now() + kOutOfDescriptors);
+                pause(kOutOfDescriptors);
             }
             return;
         }
         set_connection_options(socket.get());
         try {
-            (void)std::make_shared<Stream>()->read_request(std::move(socket), port_);
+            (void)std::make_shared<Stream>()->read_request(std::move(socket), port_, requests_);
         } catch (const std::bad_alloc&) {
             COMPAT_LOG_ERROR("no memory for a connection");
         }
     }
+}
+
+void Listener::pause(Clock::duration length) noexcept {
+    rewatch(socket_.get(), 0);
+    set_deadline(shared_from_this(), Clock::now() + length);
 }
 
 void Listener::on_deadline() noexcept {

@@ -33,8 +33,13 @@ public:
     void on_deadline() noexcept override;
 
 private:
+    void pause(Clock::duration length) noexcept;
+
     UniqueFd socket_;
     std::shared_ptr<EventPort> port_;
+    const Origin origin_;
+    /// Each connection that its program has not answered has a copy.
+    const std::shared_ptr<const int> requests_ = std::make_shared<int>();
     std::mutex lock_;
     bool stopped_ = false;
 };

@@ -133,7 +133,7 @@ Result<Reactor*> Reactor::start() noexcept try {
     // Never destroyed: the helper thread runs until the process is gone.
     auto reactor = std::unique_ptr<Reactor>(
         new Reactor(std::move(epoll), std::move(*wake), std::move(*nap_over)));
-    if (!start_thread(thread_main, reactor.get())) return failure(Errc::device, EAGAIN);
+    if (!start_thread(thread_main, reactor.get())) return failure(Errc::no_memory, EAGAIN);
     g_reactor.store(reactor.get(), std::memory_order_release);
     return reactor.release();
 } catch (const std::bad_alloc&) {

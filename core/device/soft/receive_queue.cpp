@@ -91,17 +91,17 @@ Status SoftSrq::post_receive(const ReceiveRequest& request) noexcept {
 }
 
 // A post fills the queue before it takes the lock: either it is seen here, or it finds the waiter.
-bool SoftSrq::wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept {
+SoftSrq::Wait SoftSrq::wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept {
     try {
         const std::lock_guard guard(lock_);
         std::erase_if(waiters_, [&](const std::weak_ptr<ReceiveWaiter>& other) {
             return other.expired() || (!other.owner_before(waiter) && !waiter.owner_before(other));
         });
-        if (!queue_.empty()) return false;
+        if (!queue_.empty()) return Wait::not_needed;
         waiters_.push_back(std::move(waiter));
-        return true;
+        return Wait::registered;
     } catch (const std::bad_alloc&) {
-        return false;  // it tries again now, rather than never
+        return Wait::no_memory;
     }
 }
 

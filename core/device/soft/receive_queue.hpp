@@ -73,8 +73,12 @@ public:
     [[nodiscard]] std::uint32_t queue_depth() const noexcept { return queue_.depth(); }
     [[nodiscard]] bool take(TakenReceive& out) noexcept { return queue_.take(out); }
     /// One call of receive_posted() follows the next post; weak, the waiter may be gone by then.
-    /// False when a receive is there already: nothing was registered, take() again.
-    [[nodiscard]] bool wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept;
+    enum class Wait : std::uint8_t {
+        registered,
+        not_needed,  ///< a receive is there already: take() again
+        no_memory,   ///< nothing follows: try again later
+    };
+    [[nodiscard]] Wait wait(std::weak_ptr<ReceiveWaiter> waiter) noexcept;
 
 private:
     void notify_waiters() noexcept;

@@ -16,12 +16,6 @@ constexpr std::array kWcOpcodes{
 static_assert(kWcOpcodes.size() == static_cast<std::size_t>(Opcode::count_),
               "a new Opcode needs a row here");
 
-std::uint64_t total_length(std::span<const Sge> sges) {
-    std::uint64_t total = 0;
-    for (const Sge& sge : sges) total += sge.length;
-    return total;
-}
-
 }  // namespace
 
 SendQueue::SendQueue(const QpAttr& attr, SoftCq& cq, std::uint32_t qp_num)
@@ -41,6 +35,8 @@ Status SendQueue::post(const WorkRequest& request) noexcept {
         request.flags.has(SendFlag::inlined) || request.opcode == Opcode::atomic_write;
     if (inlined ? length > max_inline_ : request.sges.size() > max_sge_)
         return failure(Errc::invalid_argument);
+    // What comes back goes into memory of the program, not into a copy of it.
+    if (inlined && has_response(request.opcode)) return failure(Errc::invalid_argument);
     if (slots_in_use_.load(std::memory_order_acquire) >= depth_) return failure(Errc::would_block);
 
     const std::size_t row = tail_ % entries_.size();

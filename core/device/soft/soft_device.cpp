@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <new>
+#include <string_view>
 
+#include "core/base/config.hpp"
 #include "core/device/soft/cm.hpp"
 #include "core/device/soft/completion.hpp"
 #include "core/device/soft/memory.hpp"
@@ -39,6 +41,15 @@ Limits soft_limits() {
     return limits;
 }
 
+Options options_of_environment() {
+    Options options;
+    const std::string_view crc = setting_text(Setting::crc);
+    if (crc == "on") options.crc = Crc::on;
+    if (crc == "off") options.crc = Crc::off;
+    options.connect_timeout = std::chrono::milliseconds(setting_number(Setting::connect_timeout));
+    return options;
+}
+
 /// Makes an object, or says that there is no memory.
 template <class Interface, class Object, class... Arguments>
 Result<std::unique_ptr<Interface>> make(Arguments&&... arguments) noexcept {
@@ -52,6 +63,7 @@ Result<std::unique_ptr<Interface>> make(Arguments&&... arguments) noexcept {
 class SoftDevice final : public Device {
 public:
     [[nodiscard]] const Limits& limits() const noexcept override { return limits_; }
+    [[nodiscard]] const Options& options() const noexcept { return options_; }
     [[nodiscard]] ibv_context* native_context() const noexcept override { return nullptr; }
 
     Result<std::unique_ptr<ProtectionDomain>> allocate_pd() noexcept override {
@@ -78,15 +90,23 @@ public:
 
 private:
     const Limits limits_ = soft_limits();
+    const Options options_ = options_of_environment();
 };
+
+SoftDevice& the_device() noexcept {
+    // Never destroyed: the host may call us from its own exit handlers.
+    alignas(SoftDevice) static std::byte place[sizeof(SoftDevice)];
+    static SoftDevice& only = *new (place) SoftDevice;
+    return only;
+}
 
 }  // namespace
 
 Device& device() noexcept {
-    // Never destroyed: the host may call us from its own exit handlers.
-    alignas(SoftDevice) static std::byte place[sizeof(SoftDevice)];
-    static SoftDevice& the_device = *new (place) SoftDevice;
-    return the_device;
+    return the_device();
+}
+const Options& options() noexcept {
+    return the_device().options();
 }
 
 }  // namespace compat::core::soft

@@ -14,8 +14,7 @@ bool is_atomic(Opcode opcode) {
 }
 
 Status check(const WorkRequest& request, const Limits& limits) {
-    std::uint64_t length = 0;
-    for (const Sge& sge : request.sges) length += sge.length;
+    const std::uint64_t length = total_length(request.sges);
     if (length > limits.max_message) return failure(Errc::too_long);
     if (is_atomic(request.opcode) &&
         (length != kAtomicBytes || request.remote_address % kAtomicBytes != 0))

@@ -238,6 +238,8 @@ void Stream::on_deadline() noexcept {
         case State::draining: leave(); return;
         case State::lingering: close_socket(); return;
         case State::accepted:
+            if (request_.peer_to_peer && !may_transmit_) return end_of_stream(true);
+            [[fallthrough]];
         case State::open:
             if (parting_) return part();
             if (std::exchange(watching_peer_, false)) {
@@ -326,6 +328,7 @@ void Stream::update_interest() noexcept {
 
 void Stream::close_socket() noexcept {
     state_ = State::closed;
+    ticket_.reset();
     disarm();
     if (!socket_) return;
     unwatch(socket_.get());
@@ -336,6 +339,7 @@ void Stream::close_socket() noexcept {
 void Stream::shut() noexcept {
     if (::shutdown(socket_.get(), SHUT_WR) != 0) return close_socket();
     state_ = State::lingering;
+    ticket_.reset();
     interest_ = EPOLLIN;
     rewatch(socket_.get(), interest_);
     arm(kLingerTime);

@@ -48,8 +48,10 @@ public:
     /// Where events go. For a request that came in it is set once its identifier exists.
     void set_port(std::shared_ptr<EventPort> port) noexcept;
     void set_peer(const SocketAddress& local, const SocketAddress& peer, int timeout_ms) noexcept;
-    /// Passive side: reads the request of a socket just accepted; raises connect_request there.
-    Status read_request(UniqueFd socket, std::shared_ptr<EventPort> listener) noexcept;
+    /// Passive side: reads the request of a socket just accepted; raises connect_request there. The
+    /// ticket is given back when the request has been answered, or has gone.
+    Status read_request(UniqueFd socket, std::shared_ptr<EventPort> listener,
+                        std::shared_ptr<const void> ticket) noexcept;
     Status connect(UniqueFd bound, const ConnectionParameters& parameters) noexcept;
     Status accept(const ConnectionParameters& parameters) noexcept;
     Status reject(std::span<const std::byte> private_data) noexcept;
@@ -267,6 +269,7 @@ private:
     State state_ = State::idle;
     std::shared_ptr<EventPort> port_;
     std::shared_ptr<EventPort> listener_;  // passive, until the request is handed over
+    std::shared_ptr<const void> ticket_;   // passive, until the request is answered
     CmEvents spare_events_ = CmEvents(2);  // how the start ended, and disconnected
     bool disconnect_raised_ = false;
     Clock::time_point deadline_ = Clock::time_point::max();

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/config.hpp"
 #include "core/base/log.hpp"
 #include "core/device/soft/soft_device.hpp"
 #include "core/device/soft/stream.hpp"
@@ -116,12 +115,12 @@ void Stream::on_tcp_connected() noexcept {
     }
     state_ = State::requesting;
     rewatch(socket_.get(), interest_ = EPOLLIN | EPOLLRDHUP);
-    arm(std::chrono::milliseconds(setting_number(Setting::connect_timeout)));
+    arm(options().connect_timeout);
 }
 
 bool Stream::wants_crc() const noexcept {
-    const std::string_view setting = setting_text(Setting::crc);
-    return setting == "on" || (setting != "off" && !same_host(socket_.get()));
+    const Crc crc = options().crc;
+    return crc == Crc::on || (crc == Crc::automatic && !same_host(socket_.get()));
 }
 
 // A start-up frame is the first thing in a socket's buffer: it always fits whole.
@@ -180,7 +179,8 @@ void Stream::on_reply(const wire::StartFrame& frame) noexcept {
         return;
     }
     if (frame.markers || !qp_) {
-        fail_connecting(CmEventType::connect_error, "the peer wants MPA markers");
+        fail_connecting(CmEventType::connect_error,
+                        frame.markers ? "the peer wants MPA markers" : "its QP is gone");
         return;
     }
     if (frame.enhanced && frame.ird != wire::kUnstatedDepth)
@@ -209,8 +209,10 @@ void Stream::send_ready_to_receive(const wire::StartFrame& reply) noexcept {
 
 // --- passive side
 
-Status Stream::read_request(UniqueFd socket, std::shared_ptr<EventPort> listener) noexcept {
+Status Stream::read_request(UniqueFd socket, std::shared_ptr<EventPort> listener,
+                            std::shared_ptr<const void> ticket) noexcept {
     const std::lock_guard guard(lock_);
+    ticket_ = std::move(ticket);
     socket_ = std::move(socket);
     local_ = local_address_of(socket_.get());
     peer_ = peer_address_of(socket_.get());
@@ -287,6 +289,7 @@ Status Stream::accept(const ConnectionParameters& parameters) noexcept {
     swallow_send_ = reply.rtr_send;
     reply.private_data = parameters.private_data;
     state_ = State::accepted;
+    ticket_.reset();
     begin_rdma(reply.crc, own_peer);
     if (!send_start_frame(reply)) {
         // The peer is gone already: the program sees a connection that was lost at once.
@@ -297,6 +300,7 @@ Status Stream::accept(const ConnectionParameters& parameters) noexcept {
     // program has one: the connection stands, only our messages wait.
     if (!request_.peer_to_peer) raise(CmEventType::established);
     update_interest();
+    if (state_ == State::accepted && request_.peer_to_peer) arm(options().connect_timeout);
     return {};
 }
 

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kDirectFrom = 8192;  // payload bytes that are worth a receive of their own
 constexpr int kReadsAtOnce = 8;            // then others have their turn
-constexpr auto kImmRetry = 1ms;            // the program polls, and nobody tells us
+constexpr auto kRetry = 1ms;               // where nobody tells us that we may go on
 constexpr auto kPartingTime = 2s;          // for earned responses to leave
 constexpr auto kRnrTimer = 655ms;          // the longest that InfiniBand's RNR timer can say
 
@@ -51,12 +51,6 @@ bool is_answer(wire::RdmapOpcode opcode) {
     return opcode == wire::RdmapOpcode::read_response ||
            opcode == wire::RdmapOpcode::atomic_response ||
            opcode == wire::RdmapOpcode::flush_response || opcode == wire::RdmapOpcode::terminate;
-}
-
-std::uint64_t capacity_of(std::span<const Sge> sges) {
-    std::uint64_t total = 0;
-    for (const Sge& sge : sges) total += sge.length;
-    return total;
 }
 
 /// The SGE that holds `offset`, cut to what follows it there.
@@ -403,7 +397,7 @@ bool Stream::take_send(const wire::Segment& segment) noexcept {
         if (header.message_offset != 0) return violate(wire::terminate::ddp_untagged_offset);
         TakenReceive receive;
         if (!take_receive(receive)) return false;
-        arriving_ = Arriving{.receive = receive, .capacity = capacity_of(receive.sges)};
+        arriving_ = Arriving{.receive = receive, .capacity = total_length(receive.sges)};
     }
     if (header.message_offset != arriving_->length)
         return violate(wire::terminate::ddp_untagged_offset);
@@ -467,7 +461,7 @@ bool Stream::take_immediate(const wire::Segment& segment) noexcept {
         if (qp_->complete_imm(wc, solicited)) return true;
         write_length_ = wc.byte_length;
         receive_missing_ = true;
-        arm(kImmRetry);
+        arm(kRetry);
         return false;
     }
     TakenReceive receive;
@@ -488,8 +482,14 @@ bool Stream::take_receive(TakenReceive& receive) noexcept {
 
 /// False when one has just been posted.
 bool Stream::wait_for_receive() noexcept {
-    if (qp_->srq() != nullptr && !qp_->srq()->wait(weak_from_this())) return false;
+    const auto wait =
+        qp_->srq() != nullptr ? qp_->srq()->wait(weak_from_this()) : SoftSrq::Wait::registered;
+    if (wait == SoftSrq::Wait::not_needed) return false;
     receive_missing_ = true;
+    if (wait == SoftSrq::Wait::no_memory) {
+        arm(kRetry);
+        return true;
+    }
     if (rnr_retry_count_ < kRetryForEver && !std::exchange(rnr_timer_runs_, true))
         arm(kRnrTimer * rnr_retry_count_);
     return true;

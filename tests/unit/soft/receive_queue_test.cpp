@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/support/cmocka.hpp"
+#include "tests/support/new_failure.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -143,7 +144,7 @@ void srq_counts_as_a_child_of_its_pd(void** state) {
 
 void waiter_is_called_once_for_the_next_post(void** state) {
     Fixture& fixture = of(state);
-    assert_true(fixture.srq->wait(fixture.waiter));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
     assert_int_equal(fixture.waiter->calls, 0);
     assert_true(fixture.srq->post_receive({1, {}}).has_value());
     assert_int_equal(fixture.waiter->calls, 1);
@@ -153,8 +154,8 @@ void waiter_is_called_once_for_the_next_post(void** state) {
 
 void waiting_twice_is_waiting_once(void** state) {
     Fixture& fixture = of(state);
-    assert_true(fixture.srq->wait(fixture.waiter));
-    assert_true(fixture.srq->wait(fixture.waiter));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
     assert_true(fixture.srq->post_receive({1, {}}).has_value());
     assert_int_equal(fixture.waiter->calls, 1);
 }
@@ -162,8 +163,8 @@ void waiting_twice_is_waiting_once(void** state) {
 void every_waiter_is_called(void** state) {
     Fixture& fixture = of(state);
     const auto other = std::make_shared<Waiter>();
-    assert_true(fixture.srq->wait(fixture.waiter));
-    assert_true(fixture.srq->wait(other));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
+    assert_int_equal(fixture.srq->wait(other), SoftSrq::Wait::registered);
     assert_true(fixture.srq->post_receive({1, {}}).has_value());
     assert_int_equal(fixture.waiter->calls, 1);
     assert_int_equal(other->calls, 1);
@@ -172,22 +173,30 @@ void every_waiter_is_called(void** state) {
 void nobody_waits_when_a_receive_is_there(void** state) {
     Fixture& fixture = of(state);
     assert_true(fixture.srq->post_receive({1, {}}).has_value());
-    assert_false(fixture.srq->wait(fixture.waiter));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::not_needed);
     assert_true(fixture.srq->post_receive({2, {}}).has_value());
     assert_int_equal(fixture.waiter->calls, 0);
 }
 
 void failed_post_calls_nobody(void** state) {
     Fixture& fixture = of(state);
-    assert_true(fixture.srq->wait(fixture.waiter));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
     const std::array<Sge, kMaxSge + 1> sges{};
     assert_int_equal(fixture.srq->post_receive({1, sges}).error().code, Errc::invalid_argument);
     assert_int_equal(fixture.waiter->calls, 0);
 }
 
+void waiter_that_finds_no_memory_is_told(void** state) {
+    Fixture& fixture = of(state);
+    test::fail_new(1);
+    const auto wait = fixture.srq->wait(fixture.waiter);
+    test::fail_new(0);
+    assert_int_equal(wait, SoftSrq::Wait::no_memory);
+}
+
 void waiter_that_is_gone_is_skipped(void** state) {
     Fixture& fixture = of(state);
-    assert_true(fixture.srq->wait(fixture.waiter));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
     fixture.waiter.reset();
     assert_true(fixture.srq->post_receive({1, {}}).has_value());
 }
@@ -196,9 +205,10 @@ void waiter_may_use_the_queue_and_wait_again_while_it_is_called(void** state) {
     Fixture& fixture = of(state);
     fixture.waiter = std::make_shared<Waiter>([&] {
         TakenReceive taken;
-        while (!fixture.srq->wait(fixture.waiter)) (void)fixture.srq->take(taken);
+        while (fixture.srq->wait(fixture.waiter) == SoftSrq::Wait::not_needed)
+            (void)fixture.srq->take(taken);
     });
-    assert_true(fixture.srq->wait(fixture.waiter));
+    assert_int_equal(fixture.srq->wait(fixture.waiter), SoftSrq::Wait::registered);
     for (std::uint64_t id = 0; id < 3; ++id)
         assert_true(fixture.srq->post_receive({id, {}}).has_value());
     assert_int_equal(fixture.waiter->calls, 3);
@@ -224,7 +234,7 @@ void no_wake_up_is_lost_between_take_and_wait(void** state) {
         // A wake-up may be that of the post before, late: then one waits again.
         for (int calls = fixture.waiter->calls; !fixture.srq->take(taken);
              calls = fixture.waiter->calls)
-            if (fixture.srq->wait(fixture.waiter))
+            if (fixture.srq->wait(fixture.waiter) == SoftSrq::Wait::registered)
                 while (fixture.waiter->calls == calls) std::this_thread::yield();
         if (taken.wr_id != static_cast<std::uint64_t>(i)) ++wrong;
         release(taken);
@@ -253,6 +263,7 @@ int main() {
         TEST(every_waiter_is_called),
         TEST(nobody_waits_when_a_receive_is_there),
         TEST(failed_post_calls_nobody),
+        TEST(waiter_that_finds_no_memory_is_told),
         TEST(waiter_that_is_gone_is_skipped),
         TEST(waiter_may_use_the_queue_and_wait_again_while_it_is_called),
         TEST(no_wake_up_is_lost_between_take_and_wait),
