@@ -158,6 +158,33 @@ void access_to_unmapped_target_memory_is_an_access_error(void** state) {
         }
 }
 
+/// Whatever else came with it: those in front are placed, and nothing behind it.
+void of_writes_posted_together_the_one_to_unmapped_memory_is_blamed(void** state) {
+    constexpr std::uint64_t kBad = 6;
+    SideOptions options;
+    options.send_depth = 2 * kBad;
+    Pair& pair = fixture_of(state).connect(both(options));
+    const Buffer& local = pair.active.buffer(kSmall);
+    const Buffer& gone = pair.passive.buffer(kSmall);
+    const Buffer& remote = pair.passive.buffer(options.send_depth * kSmall);
+    local.fill(1);
+    gone.withdraw();
+    std::vector<Post> posts;
+    for (std::uint64_t id = 0; id < options.send_depth; ++id)
+        posts.push_back({.wr_id = id,
+                         .sges = {local.sge()},
+                         .remote = id == kBad ? at(gone) : at(remote, id * kSmall)});
+    must_post(pair.active, posts);
+    for (std::uint64_t id = 0; id < options.send_depth; ++id)
+        expect(pair.active.send_cq(), id,
+               id < kBad    ? WcStatus::success
+               : id == kBad ? unless_held(WcStatus::remote_access_error)
+                            : unless_held(WcStatus::flushed));
+    assert_true(holds_only(remote.data(), kBad * kSmall, 1));
+    if (!subject().holds_memory)
+        assert_true(holds_only(remote.data() + kBad * kSmall, remote.size() - kBad * kSmall, 0));
+}
+
 void result_into_unmapped_memory_is_a_protection_error(void** state) {
     for (const Opcode opcode : {Opcode::read, Opcode::atomic_fadd})
         for (const std::size_t length : {kSmall, kLarge}) {
@@ -568,6 +595,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(bytes_of_deregistered_memory_are_not_sent),
     CONTRACT_TEST(memory_can_be_unmapped_after_deregistration),
     CONTRACT_TEST(access_to_unmapped_target_memory_is_an_access_error),
+    CONTRACT_TEST(of_writes_posted_together_the_one_to_unmapped_memory_is_blamed),
     CONTRACT_TEST(result_into_unmapped_memory_is_a_protection_error),
     CONTRACT_TEST(sending_unmapped_memory_is_a_protection_error),
     CONTRACT_TEST(receive_into_unmapped_memory_is_a_protection_error),

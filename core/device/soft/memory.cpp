@@ -138,7 +138,7 @@ void Region::find_persistence() noexcept {
 }
 
 void Region::notify(Opcode opcode, std::uint64_t bytes) noexcept {
-    if (observer_.load(std::memory_order_acquire) == nullptr) return;
+    if (!observed()) return;
     const std::shared_lock guard(observer_lock_);
     if (RemoteAccessObserver* observer = observer_.load(std::memory_order_relaxed))
         observer->remote_access(opcode, bytes);

@@ -43,6 +43,9 @@ public:
     /// Finds out how; called once at registration when the access flags ask for it.
     void find_persistence() noexcept;
 
+    [[nodiscard]] bool observed() const noexcept {
+        return observer_.load(std::memory_order_acquire) != nullptr;
+    }
     void notify(Opcode opcode, std::uint64_t bytes) noexcept;  ///< calls the observer, if any
     /// Waits for a notification that is being delivered.
     void set_observer(RemoteAccessObserver* observer) noexcept;

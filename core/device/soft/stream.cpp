@@ -354,6 +354,7 @@ void Stream::end(Failure first_outstanding) noexcept {
     failing_.reset();
     parting_.reset();
     direct_.reset();
+    placements_.drop();
     blocked_ = rnr_timer_runs_ = notice_due_ = false;
     parked_.clear();
     parked_begin_ = 0;

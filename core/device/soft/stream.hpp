@@ -25,6 +25,7 @@
 #include "core/device/device.hpp"
 #include "core/device/soft/cm.hpp"
 #include "core/device/soft/memory.hpp"
+#include "core/device/soft/placement.hpp"
 #include "core/device/soft/qp_end.hpp"
 #include "core/device/soft/reactor.hpp"
 #include "core/device/soft/tx_batch.hpp"
@@ -227,6 +228,10 @@ private:
     bool take_direct() noexcept;
     void refuse_direct(Fault fault) noexcept;
     bool take_staged() noexcept;
+    bool take_fpdus() noexcept;
+    bool place_write(const wire::TaggedHeader& header, std::span<const std::byte> payload,
+                     std::uint64_t segment_length) noexcept;
+    bool store_placements() noexcept;
     bool begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) noexcept;
     bool take_or_park(const wire::Segment& segment, std::span<const std::byte> ulpdu) noexcept;
     bool park(std::span<const std::byte> ulpdu) noexcept;
@@ -319,7 +324,9 @@ private:
     std::unique_ptr<std::byte[]> staging_;
     std::size_t staged_begin_ = 0;
     std::size_t staged_end_ = 0;
+    Placements placements_;  // never across a read of the socket
     std::optional<Direct> direct_;
+    bool large_before_ = false;  // the last segment was one: the next is likely to be
     std::optional<Arriving> arriving_;
     bool blocked_ = false;  // nothing is read
     // A message waits for a receive to be posted, and behind it what came later but for answers.

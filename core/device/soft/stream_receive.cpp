@@ -24,6 +24,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kDirectFrom = 8192;  // payload bytes that are worth a receive of their own
+constexpr std::size_t kBehindLarge = 256;  // bytes read with the end of one: a header and more
+constexpr std::size_t kGatherUpTo = 2048;  // payload bytes that wait to be stored with others
 constexpr int kReadsAtOnce = 8;            // then others have their turn
 constexpr auto kRetry = 1ms;               // where nobody tells us that we may go on
 constexpr auto kPartingTime = 2s;          // for earned responses to leave
@@ -111,8 +113,12 @@ Stream::Read Stream::read_some() noexcept {
         room = direct;
     }
     if (direct == 0 || direct == direct_->left) {
-        iov[count++] = {staging_.get() + staged_end_, kStagingBytes - staged_end_};
-        room += kStagingBytes - staged_end_;
+        // Payload that comes here is copied once more: behind a large segment only a header is
+        // wanted, so that the socket delivers the next one where it belongs, too.
+        const std::size_t free = kStagingBytes - staged_end_;
+        const std::size_t wanted = large_before_ ? std::min(free, kBehindLarge) : free;
+        iov[count++] = {staging_.get() + staged_end_, wanted};
+        room += wanted;
     }
     ssize_t got = 0;
     do {
@@ -153,6 +159,11 @@ void Stream::refuse_direct(Fault fault) noexcept {
 }
 
 bool Stream::take_staged() noexcept {
+    const bool all = take_fpdus();
+    return store_placements() && all;
+}
+
+bool Stream::take_fpdus() noexcept {
     while (!blocked_ && alive()) {
         if (direct_ && !take_direct()) return alive();
         rx_before_ = rx_messages_;
@@ -163,7 +174,10 @@ bool Stream::take_staged() noexcept {
         if (fpdu.status == wire::Parse::need_more) {
             if (staged.size() < wire::kFpduLengthBytes + wire::kMaxHeaderBytes || crc_) return true;
             const std::size_t ulpdu = wire::decode_fpdu_length(staged.first<2>());
-            if (ulpdu < kDirectFrom) return true;
+            if (ulpdu < kDirectFrom) {
+                large_before_ = false;
+                return true;
+            }
             if (!begin_direct(staged, ulpdu)) return alive();
             continue;
         }
@@ -173,6 +187,7 @@ bool Stream::take_staged() noexcept {
             if (!header.violation) rx_header_ = header.header;
             return violate(*parsed.violation);
         }
+        large_before_ = false;
         if (!take_or_park(parsed.segment, fpdu.ulpdu)) return false;
         if (parsed.segment.last()) ++rx_messages_;
         staged_begin_ += fpdu.consumed;
@@ -226,6 +241,7 @@ bool Stream::take_parked() noexcept {
         rx_before_ = first.messages_before;
         receive_missing_ = false;
         if (!take_segment(first.segment)) return receive_missing_;
+        if (!store_placements()) return false;
         parked_begin_ = first.end;
         notice_due_ = own_peer_ && waiting();
     }
@@ -256,6 +272,7 @@ bool Stream::begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) 
     constexpr std::size_t kFront = wire::kFpduLengthBytes + wire::kTaggedHeaderBytes;
     const std::size_t whole = ulpdu - wire::kTaggedHeaderBytes;
     const auto payload = staged.subspan(kFront, std::min(whole, staged.size() - kFront));
+    large_before_ = true;
     if (!take_tagged(header, payload, whole)) return false;
     staged_begin_ += kFront + payload.size();
     header.offset += payload.size();
@@ -281,6 +298,7 @@ bool Stream::take_direct() noexcept {
 }
 
 bool Stream::take_segment(const wire::Segment& segment) noexcept {
+    if (segment.opcode() != wire::RdmapOpcode::write && !store_placements()) return false;
     rx_header_ = segment;
     if (!segment.tagged) return take_untagged(segment);
     if (!take_tagged(segment.tagged_header, segment.payload, segment.payload.size())) return false;
@@ -290,17 +308,9 @@ bool Stream::take_segment(const wire::Segment& segment) noexcept {
 /// Places payload, the beginning of a segment of segment_length bytes.
 bool Stream::take_tagged(const wire::TaggedHeader& header, std::span<const std::byte> payload,
                          std::uint64_t segment_length) noexcept {
+    if (header.opcode == wire::RdmapOpcode::write)
+        return place_write(header, payload, segment_length);
     Pin pin;
-    if (header.opcode == wire::RdmapOpcode::write) {
-        if (std::exchange(write_ended_, false)) write_length_ = 0;
-        const Fault fault = pin_target(header, segment_length, pin);
-        if (fault != Fault::none) return refuse(fault, true);
-        if (!store_to_user(pin.address(), payload.data(), payload.size()))
-            return refuse(Fault::unmapped, true);
-        write_length_ += payload.size();
-        write_end_ = header.offset + payload.size();
-        return true;
-    }
     // A read response: the sink's STag is the request's number, its offset counts bytes.
     if (awaited_.empty() || awaited_.front().id != header.stag || header.offset != read_arrived_ ||
         awaited_.front().expected < read_arrived_ + segment_length)
@@ -317,14 +327,45 @@ bool Stream::take_tagged(const wire::TaggedHeader& header, std::span<const std::
     return true;
 }
 
+bool Stream::place_write(const wire::TaggedHeader& header, std::span<const std::byte> payload,
+                         std::uint64_t segment_length) noexcept {
+    const bool whole = payload.size() == segment_length;
+    const bool gathers = whole && !payload.empty() && payload.size() <= kGatherUpTo;
+    if ((!gathers || placements_.full()) && !store_placements()) return false;
+    if (std::exchange(write_ended_, false)) write_length_ = 0;
+    Pin pin;
+    const Fault fault = pin_target(header, segment_length, pin);
+    if (fault != Fault::none) return refuse(fault, true);
+    if (gathers)
+        placements_.add(std::move(pin), payload, {header, rx_before_});
+    else if (!store_to_user(pin.address(), payload.data(), payload.size()))
+        return refuse(Fault::unmapped, true);
+    write_length_ += payload.size();
+    write_end_ = header.offset + payload.size();
+    return true;
+}
+
+/// Before anything that follows is taken or answered.
+bool Stream::store_placements() noexcept {
+    if (placements_.empty()) return true;
+    const Placements::Origin* failed = placements_.store();
+    if (failed == nullptr) return true;
+    rx_header_ = {.tagged = true, .tagged_header = failed->header, .untagged_header = {}};
+    rx_before_ = rx_messages_ = failed->messages_before;
+    return refuse(Fault::unmapped, true);
+}
+
 /// The last segment of a tagged message has been placed.
 bool Stream::finish_tagged(const wire::TaggedHeader& header) noexcept {
     if (header.opcode == wire::RdmapOpcode::write) {
         write_ended_ = true;
         Pin pin;
-        if (write_length_ != 0 && qp_->keys()->pin_remote(header.stag, write_end_ - 1, 1,
-                                                          Access::remote_write, pin) == Fault::none)
-            pin.region()->notify(Opcode::write, write_length_);
+        const bool found =
+            write_length_ != 0 && qp_->keys()->pin_remote(header.stag, write_end_ - 1, 1,
+                                                          Access::remote_write, pin) == Fault::none;
+        const bool told = qp_->observer != nullptr || (found && pin.region()->observed());
+        if (told && !store_placements()) return false;
+        if (found) pin.region()->notify(Opcode::write, write_length_);
         if (qp_->observer != nullptr && write_length_ != 0)
             qp_->observer->remote_access(Opcode::write, write_length_);
         if (state_ == State::accepted) on_first_message();
@@ -573,6 +614,7 @@ bool Stream::refuse(Fault fault, bool of_write) noexcept {
 /// The peer broke a rule. Ends the connection, but not before the responses that its earlier
 /// requests have earned are out. Always false.
 bool Stream::violate(wire::TerminateCode code) noexcept {
+    if (!store_placements()) return false;
     parting_ = Parting{code, rx_header_, rx_before_};
     if (owed_.empty() || !may_transmit_) {
         part();

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "core/base/log.hpp"
 #include "core/base/origin.hpp"
@@ -26,18 +27,19 @@ constinit std::atomic<bool> g_forbidden{false};
 
 using VmCopy = decltype(&process_vm_readv);
 
-enum class Copied : std::uint8_t { all, fault, forbidden };
-
-Copied copy_by_kernel(VmCopy copy, iovec ours, const iovec* theirs, unsigned long count) noexcept {
-    if (g_forbidden.load(std::memory_order_relaxed)) return Copied::forbidden;
-    const ssize_t copied = copy(process_id(), &ours, 1, theirs, count, 0);
-    if (copied == static_cast<ssize_t>(ours.iov_len)) return Copied::all;
-    if (copied >= 0 || errno == EFAULT) return Copied::fault;
-    if (errno == ENOMEM) return Copied::forbidden;  // this time
+/// The bytes that could be copied; empty when the kernel does not do it for us.
+std::optional<std::size_t> copy_by_kernel(VmCopy copy, std::span<const iovec> ours,
+                                          std::span<const iovec> theirs) noexcept {
+    if (g_forbidden.load(std::memory_order_relaxed)) return std::nullopt;
+    const ssize_t copied =
+        copy(process_id(), ours.data(), ours.size(), theirs.data(), theirs.size(), 0);
+    if (copied >= 0) return static_cast<std::size_t>(copied);
+    if (errno == EFAULT) return std::size_t{0};
+    if (errno == ENOMEM) return std::nullopt;  // this time
     g_forbidden.store(true, std::memory_order_relaxed);
     COMPAT_LOG_NOTICE("process_vm_writev is forbidden here, errno %d: unmapped memory is fatal",
                       errno);
-    return Copied::forbidden;
+    return std::nullopt;
 }
 
 void store_plainly(std::byte* to, const std::byte* from, std::size_t length) noexcept {
@@ -78,23 +80,41 @@ bool page_allows(std::uintptr_t page, bool write) noexcept {
 
 bool store_to_user(std::byte* to, const std::byte* from, std::size_t length) noexcept {
     if (length == 0) return true;
-    const std::size_t front = length > kWord ? length - kWord : 0;
-    // The kernel goes through them in order, and a piece of one word is stored as one.
-    const std::array<iovec, 2> pieces{iovec{to, front}, iovec{to + front, length - front}};
-    const iovec ours{const_cast<std::byte*>(from), length};
-    const bool whole = front == 0;
-    const Copied copied = copy_by_kernel(reinterpret_cast<VmCopy>(&process_vm_writev), ours,
-                                         whole ? &pieces[1] : pieces.data(), whole ? 1 : 2);
-    if (copied == Copied::forbidden) store_plainly(to, from, length);
-    return copied != Copied::fault;
+    const Store store{to, from, length};
+    return store_all_to_user({&store, 1}) == 1;
+}
+
+std::size_t store_all_to_user(std::span<const Store> stores) noexcept {
+    std::array<iovec, kMaxStores> ours;
+    std::array<iovec, 2 * kMaxStores> theirs;
+    std::size_t pieces = 0;
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+        const Store& store = stores[i];
+        ours[i] = {const_cast<std::byte*>(store.from), store.length};
+        // The kernel goes through them in order, and a piece of one word is stored as one.
+        const std::size_t front = store.length > kWord ? store.length - kWord : 0;
+        if (front != 0) theirs[pieces++] = {store.to, front};
+        theirs[pieces++] = {store.to + front, store.length - front};
+    }
+    const auto copied = copy_by_kernel(reinterpret_cast<VmCopy>(&process_vm_writev),
+                                       {ours.data(), stores.size()}, {theirs.data(), pieces});
+    if (!copied) {
+        for (const Store& store : stores) store_plainly(store.to, store.from, store.length);
+        return stores.size();
+    }
+    std::size_t left = *copied;
+    std::size_t made = 0;
+    while (made < stores.size() && left >= stores[made].length) left -= stores[made++].length;
+    return made;
 }
 
 bool load_from_user(std::byte* to, const std::byte* from, std::size_t length) noexcept {
     if (length == 0) return true;
+    const iovec ours{to, length};
     const iovec theirs{const_cast<std::byte*>(from), length};
-    const Copied copied = copy_by_kernel(&process_vm_readv, {to, length}, &theirs, 1);
-    if (copied == Copied::forbidden) std::memcpy(to, from, length);
-    return copied != Copied::fault;
+    const auto copied = copy_by_kernel(&process_vm_readv, {&ours, 1}, {&theirs, 1});
+    if (!copied) std::memcpy(to, from, length);
+    return !copied || *copied == length;
 }
 
 bool user_memory_allows(const void* address, std::size_t length, bool write) noexcept {

@@ -9,12 +9,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace compat::core::soft {
 
 /// Copies into the program's memory, the last word last: programs poll on the last bytes of what
 /// arrives. False when it cannot be written; a part may have been, then.
 [[nodiscard]] bool store_to_user(std::byte* to, const std::byte* from, std::size_t length) noexcept;
+struct Store {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t length;  ///< not 0
+};
+inline constexpr std::size_t kMaxStores = 64;
+/// The same for up to kMaxStores in turn, at the price of one. The number of those before the first
+/// that could not be made, behind which nothing is stored.
+[[nodiscard]] std::size_t store_all_to_user(std::span<const Store> stores) noexcept;
 /// Copies out of the program's memory. False when it cannot be read.
 [[nodiscard]] bool load_from_user(std::byte* to, const std::byte* from,
                                   std::size_t length) noexcept;
