@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kDirectFrom = 8192;  // payload bytes that are worth a receive of their own
-constexpr std::size_t kBehindLarge = 256;  // bytes read with the end of one: a header and more
+constexpr std::size_t kTaggedFront = wire::kFpduLengthBytes + wire::kTaggedHeaderBytes;
 constexpr std::size_t kGatherUpTo = 2048;  // payload bytes that wait to be stored with others
 constexpr int kReadsAtOnce = 8;            // then others have their turn
 constexpr auto kRetry = 1ms;               // where nobody tells us that we may go on
@@ -116,7 +116,8 @@ Stream::Read Stream::read_some() noexcept {
         // Payload that comes here is copied once more: behind a large segment only a header is
         // wanted, so that the socket delivers the next one where it belongs, too.
         const std::size_t free = kStagingBytes - staged_end_;
-        const std::size_t wanted = large_before_ ? std::min(free, kBehindLarge) : free;
+        const std::size_t wanted =
+            large_before_ ? kTaggedFront + (direct_ ? direct_->trailer : 0) : free;
         iov[count++] = {staging_.get() + staged_end_, wanted};
         room += wanted;
     }
@@ -172,12 +173,10 @@ bool Stream::take_fpdus() noexcept {
         const auto fpdu = wire::parse_fpdu(staged, crc_);
         if (fpdu.status == wire::Parse::malformed) return violate(wire::terminate::mpa_crc);
         if (fpdu.status == wire::Parse::need_more) {
-            if (staged.size() < wire::kFpduLengthBytes + wire::kMaxHeaderBytes || crc_) return true;
+            if (staged.size() < kTaggedFront) return true;
+            large_before_ = false;
             const std::size_t ulpdu = wire::decode_fpdu_length(staged.first<2>());
-            if (ulpdu < kDirectFrom) {
-                large_before_ = false;
-                return true;
-            }
+            if (crc_ || ulpdu < kDirectFrom) return true;
             if (!begin_direct(staged, ulpdu)) return alive();
             continue;
         }
@@ -269,12 +268,12 @@ bool Stream::begin_direct(std::span<const std::byte> staged, std::size_t ulpdu) 
     if (waiting() && !is_answer(parsed.header.opcode())) return false;
     rx_header_ = parsed.header;
     wire::TaggedHeader header = parsed.header.tagged_header;
-    constexpr std::size_t kFront = wire::kFpduLengthBytes + wire::kTaggedHeaderBytes;
     const std::size_t whole = ulpdu - wire::kTaggedHeaderBytes;
-    const auto payload = staged.subspan(kFront, std::min(whole, staged.size() - kFront));
+    const auto payload =
+        staged.subspan(kTaggedFront, std::min(whole, staged.size() - kTaggedFront));
     large_before_ = true;
     if (!take_tagged(header, payload, whole)) return false;
-    staged_begin_ += kFront + payload.size();
+    staged_begin_ += kTaggedFront + payload.size();
     header.offset += payload.size();
     direct_ =
         Direct{.header = header,
