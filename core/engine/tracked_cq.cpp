@@ -26,7 +26,8 @@ Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
         return failure(Errc::device, errno);
     // The device makes room for what each of its QPs can have outstanding.
     constexpr std::uint32_t kHiddenDepth = 64;
-    const std::uint32_t wanted = attr.keeps_entries ? attr.size : kHiddenDepth;
+    std::uint32_t wanted = attr.keeps_entries ? attr.size : kHiddenDepth;
+    if (attr.device_depth != 0) wanted = attr.device_depth;
     const std::uint32_t depth = std::clamp(wanted, 1U, device.limits().max_cqe);
     auto queue = device.create_cq(depth, channel->get());
     if (!queue) return failure(queue.error());
@@ -38,6 +39,7 @@ Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
 }
 
 bool TrackedCq::read_error(Completion& out) noexcept {
+    drive_sources();
     const std::lock_guard guard(lock_);
     if (ring_.empty()) progress_locked();
     if (ring_.empty() || ring_.front().status == WcStatus::success) return false;
@@ -52,15 +54,40 @@ long TrackedCq::progress_locked() noexcept {
     // A caller that only wants progress gets on in bounded time, however fast completions come.
     constexpr int kMaxRounds = 8;
     RingSink sink{*this};
-    long polled = kBatch;
+    // Without a QP there is nothing in the device's queue, and a look would cost.
+    const bool unused = ports_.empty() && transmitters_.empty();
+    long polled = unused ? kEmpty : kBatch;
     for (int round = 0; round < kMaxRounds && polled == kBatch; ++round)
         polled = poll_device(kBatch, sink);
     return polled;
 }
 
 void TrackedCq::progress() noexcept {
+    drive_sources();
     const std::lock_guard guard(lock_);
     progress_locked();
+}
+
+void TrackedCq::drive_sources() noexcept {
+    // Whoever holds the lock is driving them.
+    if (!has_sources_.load(std::memory_order_relaxed) || !sources_lock_.try_lock()) return;
+    for (ProgressSource* source : sources_) source->progress();
+    sources_lock_.unlock();
+}
+
+Status TrackedCq::add_source(ProgressSource& source) noexcept try {
+    const std::lock_guard guard(sources_lock_);
+    sources_.push_back(&source);
+    has_sources_.store(true);
+    return {};
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
+}
+
+void TrackedCq::remove_source(ProgressSource& source) noexcept {
+    const std::lock_guard guard(sources_lock_);
+    std::erase(sources_, &source);
+    has_sources_.store(!sources_.empty());
 }
 
 bool TrackedCq::has_entries() noexcept {
@@ -83,6 +110,10 @@ void TrackedCq::drain_events() noexcept {
 }
 
 bool TrackedCq::arm() noexcept {
+    if (has_sources_.load(std::memory_order_relaxed)) {
+        const std::lock_guard guard(sources_lock_);
+        for (ProgressSource* source : sources_) source->hand_over();
+    }
     const std::lock_guard guard(lock_);
     drain_events();
     // An armed queue stays so until its event: arming again would only cost a call.
@@ -94,10 +125,18 @@ bool TrackedCq::arm() noexcept {
     return ring_.empty();
 }
 
+bool TrackedCq::prepare(std::size_t count) noexcept {
+    const std::lock_guard guard(lock_);
+    return !keeps_entries_ || (ring_.size() < kMaxUnread && ring_.ensure_room(count));
+}
+
 Status TrackedCq::push(const Completion& completion) noexcept {
     {
         const std::lock_guard guard(lock_);
-        if (!keeps_entries_) return {};
+        if (!keeps_entries_) {
+            if (completion.reserved) space_.release(1);
+            return {};
+        }
         if (Status room = ring_.ensure_room(1); !room) return room;
         ring_.push(completion);
     }

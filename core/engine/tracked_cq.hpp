@@ -17,6 +17,7 @@
 #include "core/device/device.hpp"
 #include "core/engine/completion.hpp"
 #include "core/engine/cq_space.hpp"
+#include "core/engine/progress_source.hpp"
 #include "core/engine/receive_queue.hpp"
 #include "core/engine/transmit_queue.hpp"
 #include "core/engine/waker.hpp"
@@ -24,8 +25,9 @@
 namespace compat::core {
 
 struct TrackedCqAttr {
-    std::uint32_t size = 0;     ///< entries that posts may have on their way or unread
-    bool keeps_entries = true;  ///< false: for counters only, entries are dropped
+    std::uint32_t size = 0;          ///< entries that posts may have on their way or unread
+    bool keeps_entries = true;       ///< false: for counters only, entries are dropped
+    std::uint32_t device_depth = 0;  ///< of the device's queue at first; 0: as size says
 };
 
 class TrackedCq {
@@ -60,8 +62,14 @@ public:
     void wake() noexcept {
         if (Waker* waker = waker_.load(std::memory_order_acquire)) waker->wake();
     }
-    /// Adds an entry of the engine's own. Errors: no_memory.
+    /// Adds an entry of the engine's own; a reserved one took its place beforehand.
+    /// Errors: no_memory.
     Status push(const Completion& completion) noexcept;
+    /// Whether `count` more entries find room: false while a program lets them pile up, too.
+    bool prepare(std::size_t count) noexcept;
+    /// What is to be driven with this queue. Errors: no_memory.
+    Status add_source(ProgressSource& source) noexcept;
+    void remove_source(ProgressSource& source) noexcept;  ///< it is not, and will not be, called
 
     [[nodiscard]] CompletionQueue& device_queue() noexcept { return *queue_; }
     [[nodiscard]] CqSpace& space() noexcept { return space_; }
@@ -135,6 +143,9 @@ private:
     template <class Write>
     long read_slow(std::size_t max, const Write& write) noexcept;
     void keep(const Completion& completion) noexcept;
+    template <class Write>
+    long read_with_sources(std::size_t max, const Write& write) noexcept;
+    void drive_sources() noexcept;
     void run_work() noexcept;
     long progress_locked() noexcept;
     void drain_events() noexcept;
@@ -152,6 +163,9 @@ private:
     PortRow last_port_{0, nullptr};
     CqSpace space_;
     std::atomic<Waker*> waker_{nullptr};
+    std::atomic<bool> has_sources_{false};
+    Lock sources_lock_;  ///< taken before the locks of the sources, and never with lock_ held
+    std::vector<ProgressSource*> sources_;
     std::array<WorkCompletion, kBatch> wcs_;
 };
 
@@ -226,6 +240,18 @@ template <class Write>
     return sink.count;
 }
 
+/// The sources' entries come through the ring.
+template <class Write>
+[[gnu::noinline]] long TrackedCq::read_with_sources(std::size_t max, const Write& write) noexcept {
+    {
+        const std::lock_guard guard(lock_);
+        const long count = max != 0 ? read_ring(max, write) : kEmpty;
+        if (count != kEmpty) return count;
+    }
+    drive_sources();
+    return read_slow(max, write);
+}
+
 /// What read() polled; gives the lock back.
 template <class Write>
 [[gnu::noinline]] long TrackedCq::take_batch(std::size_t polled, std::size_t max,
@@ -252,6 +278,7 @@ template <class Write>
 
 template <class Write>
 [[gnu::always_inline]] inline long TrackedCq::read(std::size_t max, const Write& write) noexcept {
+    if (has_sources_.load(std::memory_order_relaxed)) return read_with_sources(max, write);
     lock_.lock();
     if (!ring_.empty() || max == 0) [[unlikely]] {
         lock_.unlock();

@@ -371,6 +371,12 @@ void TransmitQueue::flush() noexcept {
     update_work();
 }
 
+bool TransmitQueue::idle() noexcept {
+    const std::lock_guard lock(lock_);
+    return deferred_ == 0 &&
+           head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_relaxed);
+}
+
 std::size_t TransmitQueue::free_slots() noexcept {
     const std::lock_guard lock(lock_);
     return free_requests();

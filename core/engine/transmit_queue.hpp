@@ -72,6 +72,8 @@ public:
     /// Sends off what OpFlag::more held back.
     void flush() noexcept;
     [[nodiscard]] std::size_t free_slots() noexcept;
+    /// Nothing is on its way or held back.
+    [[nodiscard]] bool idle() noexcept;
     [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
     [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
 

@@ -24,6 +24,10 @@
 
 namespace compat::core {
 
+namespace rdm {
+class Endpoint;
+}
+
 /// Receives of one endpoint, or of several that share them. It outlives its endpoints.
 class MessageQueue {
 public:
@@ -32,8 +36,7 @@ public:
     virtual ~MessageQueue() = default;
 
     /// Errors: would_block (depth), invalid_argument (too many buffers; several for a multiple).
-    /// addresses: what receive.match.from refers to; may be null without it.
-    virtual Status post(const MessageReceive& receive, const AddressBook* addresses) noexcept = 0;
+    virtual Status post(const MessageReceive& receive) noexcept = 0;
     /// Withdraws the oldest receive with that context and makes its completion (flushed).
     /// Errors: invalid_argument (there is none, or a message has taken it).
     virtual Result<Completion> cancel(void* context) noexcept = 0;
@@ -80,30 +83,35 @@ public:
     static Result<std::unique_ptr<RdmEndpoint>> open(const RdmAttr& attr) noexcept;
     /// Sends off what was posted, then ends all connections. What had not completed is dropped
     /// silently, nothing of it touches the program's memory any more.
-    virtual ~RdmEndpoint() = default;
+    ~RdmEndpoint();
 
     /// The address at which peers reach it.
-    [[nodiscard]] virtual SocketAddress name() const noexcept = 0;
+    [[nodiscard]] SocketAddress name() const noexcept;
 
     // Errors of all posts: would_block: the connection does not stand yet, or the peer takes no
     // more at present, or a queue is full; progress changes that, so repeat. invalid_argument: no
     // such address, limits. An operation to a peer that cannot be reached completes with
     // WcStatus::retry_exceeded; one posted later tries again.
 
-    virtual Status send(AddressIndex to, const Message& message) noexcept = 0;
+    Status send(AddressIndex to, const Message& message) noexcept;
     /// RMA and atomics, one-sided: as TransmitQueue::post().
-    virtual Status post(AddressIndex to, const Operation& operation) noexcept = 0;
-    virtual Status post(AddressIndex to, SingleOperation operation) noexcept = 0;
+    Status post(AddressIndex to, const Operation& operation) noexcept;
+    Status post(AddressIndex to, SingleOperation operation) noexcept;
     /// Sends off what OpFlag::more held back.
-    virtual void flush() noexcept = 0;
+    void flush() noexcept;
 
-    virtual Status receive(const MessageReceive& receive) noexcept = 0;
+    Status receive(const MessageReceive& receive) noexcept;
     /// Its completion comes at once.
-    virtual Status peek(const MessagePeek& peek) noexcept = 0;
+    Status peek(const MessagePeek& peek) noexcept;
     /// Receives what peek() claimed with receive.context. Errors: invalid_argument (nothing is).
-    virtual Status take_claimed(const MessageReceive& receive, bool discard) noexcept = 0;
+    Status take_claimed(const MessageReceive& receive, bool discard) noexcept;
     /// The receives: for cancel() and the like.
-    [[nodiscard]] virtual MessageQueue& receives() noexcept = 0;
+    [[nodiscard]] MessageQueue& receives() noexcept;
+
+private:
+    explicit RdmEndpoint(std::unique_ptr<rdm::Endpoint> inside) noexcept;
+
+    std::unique_ptr<rdm::Endpoint> inside_;
 };
 
 }  // namespace compat::core

@@ -42,7 +42,7 @@ struct MessageMatch {
 };
 
 struct MessageReceive {
-    MessageMatch match;
+    MessageMatch match{};
     std::span<const LocalBuffer> local{};  ///< none of zero bytes; copied by the post
     void* context = nullptr;
     std::uint64_t entry_flags = 0;
@@ -53,7 +53,7 @@ struct MessageReceive {
 /// A look at the messages that came before a receive. Its completion has the length, the tag, the
 /// data and the peer of the message, or WcStatus::no_message.
 struct MessagePeek {
-    MessageMatch match;
+    MessageMatch match{};
     void* context = nullptr;
     std::uint64_t entry_flags = 0;
     bool claim = false;    ///< the message is kept for take_claimed() with that context

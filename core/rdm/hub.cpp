@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/rdm/hub.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <new>
+
+#include "core/rdm/progress_thread.hpp"
+
+namespace compat::core::rdm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kBatch = 16;
+constexpr std::size_t kMostEntries = 2 * kBatch;  // that one batch can give
+constexpr std::uint32_t kMaxSlots = 8192;
+constexpr std::uint32_t kUnbounded = 1U << 30;  // places are reserved in the program's queues
+constexpr std::uint32_t kFirstDepth = 64;       // the device makes room for each QP
+constexpr int kRounds = 8;
+constexpr int kArmRounds = 16;
+// Between looks at the connection manager's channel, a system call each.
+constexpr std::uint32_t kPollsPerLook = 64;
+constexpr std::uint32_t kPollsPerLookAlone = 16;  // nobody else looks
+constexpr auto kLinger = 1s;                      // for acknowledgements that could not go out yet
+
+Status make_nonblocking(int fd) noexcept {
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) return {};
+    return failure(Errc::device, errno);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const RdmAttr& attr) noexcept
+    : attr_(attr),
+      limits_(attr.device->limits()),
+      automatic_(attr.progress == RdmProgress::automatic) {}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::open(const RdmAttr& attr) noexcept {
+    std::unique_ptr<Endpoint> endpoint(new (std::nothrow) Endpoint(attr));
+    if (!endpoint) return failure(Errc::no_memory);
+    if (const Status started = endpoint->start(); !started) return failure(started.error());
+    return endpoint;
+}
+
+Status Endpoint::start() noexcept {
+    if (::getrandom(&instance_, sizeof instance_, 0) != sizeof instance_)
+        return failure(Errc::device, errno);
+    if (attr_.receives == nullptr) {
+        auto receives = MessageQueue::create(attr_.receive_depth);
+        if (!receives) return failure(receives.error());
+        own_receives_ = std::move(*receives);
+    }
+    MessageQueue* const receives = own_receives_ ? own_receives_.get() : attr_.receives;
+    matcher_ = static_cast<Matcher*>(receives);
+    slots_.prepare(limits_.unregistered_local ? nullptr : attr_.pd, kMaxSlots);
+    auto cq = TrackedCq::create(*attr_.device, {.size = kUnbounded, .device_depth = kFirstDepth});
+    if (!cq) return failure(cq.error());
+    cq_ = std::move(*cq);
+    if (Status listening = listen(); !listening) return listening;
+    if (Status added = attr_.transmit_cq->add_source(*this); !added) return added;
+    is_source_ = true;
+    if (attr_.receive_cq != attr_.transmit_cq)
+        if (Status added = attr_.receive_cq->add_source(*this); !added) return added;
+    if (!automatic_) return {};
+    if (Status watched = watch(); !watched) return watched;
+    hand_over();
+    return {};
+}
+
+Status Endpoint::listen() noexcept {
+    auto channel = attr_.device->create_cm_channel();
+    if (!channel) return failure(channel.error());
+    cm_channel_ = std::move(*channel);
+    if (Status set = make_nonblocking(cm_channel_->fd()); !set) return set;
+    auto id = attr_.device->create_cm_id(cm_channel_.get());
+    if (!id) return failure(id.error());
+    listener_ = std::move(*id);
+    if (Status bound = listener_->bind(attr_.address); !bound) return bound;
+    if (Status listens = listener_->listen(0); !listens) return listens;
+    name_ = listener_->local_address();
+    return {};
+}
+
+/// By the progress thread, from now on.
+Status Endpoint::watch() noexcept {
+    if (has_thread_.load(std::memory_order_acquire) || has_thread_.exchange(true)) return {};
+    Status added = watch_endpoint(*this);
+    if (!added) has_thread_.store(false);
+    return added;
+}
+
+Endpoint::~Endpoint() {
+    if (has_thread_.load(std::memory_order_acquire)) unwatch_endpoint(*this);
+    if (is_source_) {
+        attr_.transmit_cq->remove_source(*this);
+        attr_.receive_cq->remove_source(*this);
+    }
+    if (matcher_ == nullptr) return;
+    const std::lock_guard guard(*matcher_);
+    const auto end = Clock::now() + kLinger;
+    while (waiting_count_ != 0 && Clock::now() < end) {
+        take_cm_events();
+        if (run(1) == 0) ::poll(nullptr, 0, 1);
+    }
+    close_all();
+}
+
+// --- progress
+
+void Endpoint::progress() noexcept {
+    if (is_parents() || !matcher_->try_lock()) return;
+    note_program();
+    const std::uint32_t interval =
+        has_thread_.load(std::memory_order_relaxed) ? kPollsPerLook : kPollsPerLookAlone;
+    if (polls_.load(std::memory_order_relaxed) % interval == 0) take_cm_events();
+    run(kRounds);
+    matcher_->unlock();
+}
+
+/// The number of completions taken in the last round; 0: there is nothing more, or the program has
+/// to read its queues first.
+long Endpoint::run(int max_rounds) noexcept {
+    long count = 0;
+    for (int round = 0; round < max_rounds; ++round) {
+        const bool room =
+            attr_.receive_cq->prepare(kMostEntries) && attr_.transmit_cq->prepare(kMostEntries);
+        if (!room) return 0;
+        std::array<Completion, kBatch> batch;
+        count = cq_->read(kBatch, [&batch](std::size_t at, const Completion& completion) {
+            batch[at] = completion;
+        });
+        for (long at = 0; at < count; ++at) take(batch[static_cast<std::size_t>(at)]);
+        if (count == TrackedCq::kErrorFirst) {
+            Completion failed;
+            if (cq_->read_error(failed)) take_error(failed);
+        }
+        if (count == TrackedCq::kEmpty || count == TrackedCq::kDeviceFailed) break;
+    }
+    if (leaving_count_ != 0 && count == TrackedCq::kEmpty) reap();
+    retry_waiting();
+    return count == TrackedCq::kDeviceFailed ? 0 : count;
+}
+
+/// What arrives may overtake the event that the connection stands.
+void Endpoint::note_arrival(Connection& connection) noexcept {
+    if (connection.state == Connection::State::accepting)
+        connection.state = Connection::State::open;
+}
+
+void Endpoint::take(const Completion& completion) noexcept {
+    switch (completion.kind) {
+        case CompletionKind::receive:
+            note_arrival(*static_cast<Buffer*>(completion.context)->connection);
+            return on_buffer(*static_cast<Buffer*>(completion.context), completion.length);
+        case CompletionKind::remote_write:
+            note_arrival(*reinterpret_cast<Connection*>(completion.peer));
+            return on_remote_write(*reinterpret_cast<Connection*>(completion.peer), completion);
+        default:
+            if (completion.flags == kInternal)
+                on_posted(*static_cast<Transfer*>(completion.context), WcStatus::success, 0);
+    }
+}
+
+void Endpoint::take_error(const Completion& completion) noexcept {
+    if (completion.kind == CompletionKind::receive ||
+        completion.kind == CompletionKind::remote_write) {
+        Connection& connection = *static_cast<Buffer*>(completion.context)->connection;
+        --connection.posted;
+        return drain(connection);
+    }
+    if (completion.flags == kControl) return drain(*static_cast<Connection*>(completion.context));
+    if (completion.flags == kInternal) {
+        auto& transfer = *static_cast<Transfer*>(completion.context);
+        Connection& connection = *transfer.connection;
+        on_posted(transfer, completion.status, completion.vendor_error);
+        return drain(connection);
+    }
+    // An operation of the program that asked for no entry, and is not counted.
+    Completion failed = completion;
+    failed.reserved = false;
+    push(*attr_.transmit_cq, failed);
+}
+
+/// True when nothing is left to do until a channel becomes readable.
+bool Endpoint::arm() noexcept {
+    for (int round = 0; round < kArmRounds; ++round) {
+        const bool done = run(kRounds) == 0;
+        if (done && cq_->arm()) return true;
+        if (done && !attr_.receive_cq->prepare(kMostEntries)) return true;
+        if (done && !attr_.transmit_cq->prepare(kMostEntries)) return true;
+    }
+    return false;
+}
+
+void Endpoint::hand_over() noexcept {
+    if (is_parents() || !watch()) return;
+    bool more = false;
+    {
+        const std::lock_guard guard(*matcher_);
+        take_cm_events();
+        polls_seen_ = polls_.load(std::memory_order_relaxed);
+        handed_over_.store(true, std::memory_order_relaxed);
+        more = !arm();
+    }
+    if (more) kick_progress();
+}
+
+bool Endpoint::drive() noexcept {
+    const std::lock_guard guard(*matcher_);
+    take_cm_events();
+    if (!handed_over_.load(std::memory_order_relaxed)) return true;
+    const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
+    if (polls == polls_seen_) return arm();
+    // The program polls again.
+    polls_seen_ = polls;
+    handed_over_.store(false, std::memory_order_relaxed);
+    return true;
+}
+
+bool Endpoint::look() noexcept {
+    const std::lock_guard guard(*matcher_);
+    if (!watched()) return true;
+    const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
+    if (polls != polls_seen_) {
+        polls_seen_ = polls;
+        return true;
+    }
+    handed_over_.store(true, std::memory_order_relaxed);
+    return arm();
+}
+
+}  // namespace compat::core::rdm

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "core/rdm/hub.hpp"
+
+namespace compat::core::rdm {
+namespace {
+
+std::span<const LocalBuffer> local_of(const Operation& operation) noexcept {
+    return operation.local;
+}
+std::span<const LocalBuffer> local_of(const SingleOperation& operation) noexcept {
+    return {&operation.local, operation.local.length != 0 ? 1U : 0U};
+}
+void set_local(Operation& operation, std::span<const LocalBuffer> local) noexcept {
+    operation.local = local;
+}
+void set_local(SingleOperation& operation, std::span<const LocalBuffer> local) noexcept {
+    operation.local = local[0];
+}
+
+bool writes_locally(Opcode opcode) noexcept {
+    return kind_of(opcode) == OpKind::read;
+}
+
+}  // namespace
+
+/// A refused post makes progress: a program that does nothing but repeat it must get on.
+template <class Try>
+Status Endpoint::with_progress(const Try& attempt) noexcept {
+    const std::lock_guard guard(*matcher_);
+    Status status = attempt();
+    if (status || status.error().code != Errc::would_block) return status;
+    note_program();
+    take_cm_events();
+    run(1);
+    return attempt();
+}
+
+bool Endpoint::reserve(bool entry) noexcept {
+    return !entry || attr_.transmit_cq->space().reserve();
+}
+
+Transfer* Endpoint::take_transfer(Connection& connection, Transfer::Kind kind) noexcept {
+    Transfer* const transfer = transfers_.take();
+    if (transfer == nullptr) return nullptr;
+    transfer->kind = kind;
+    transfer->connection = &connection;
+    transfer->waiting = false;
+    transfer->failed = false;
+    transfer->entry = false;
+    transfer->length = 0;
+    connection.transfers.push(*transfer);
+    return transfer;
+}
+
+void Endpoint::drop_transfer(Transfer& transfer) noexcept {
+    Connection& connection = *transfer.connection;
+    (transfer.waiting ? connection.waiting : connection.transfers).remove(transfer);
+    if (transfer.waiting) --waiting_count_;
+    if ((transfer.awaits & Transfer::kAwaitsPeer) != 0) --connection.peer.awaiting_peer;
+    if (transfer.slot != nullptr) slots_.give_back(transfer.slot);
+    transfers_.give_back(transfer);
+}
+
+void Endpoint::push(TrackedCq& cq, const Completion& completion) noexcept {
+    // What found no memory was logged: nobody is left to tell.
+    static_cast<void>(cq.push(completion));
+}
+
+/// The peer could not be reached: one operation tells the program so.
+Status Endpoint::complete_unreachable(Peer& peer, OpKind kind, bool entry, void* context,
+                                      std::uint64_t flags) noexcept {
+    if (!reserve(entry)) return failure(Errc::would_block);
+    peer.failed = false;
+    if (Counter* own = counter(kind)) own->add_errors(1);
+    push(*attr_.transmit_cq, {.context = context,
+                              .flags = flags,
+                              .kind = completion_kind(kind),
+                              .status = WcStatus::retry_exceeded,
+                              .reserved = entry});
+    return {};
+}
+
+// --- messages
+
+Status Endpoint::send(AddressIndex to, const Message& message) noexcept {
+    return with_progress([&] { return try_send(to, message); });
+}
+
+Status Endpoint::try_send(AddressIndex to, const Message& message) noexcept {
+    const auto peer = peer_at(to);
+    if (!peer) return failure(peer.error());
+    const auto connection = reach(**peer);
+    if (connection) return send_on(**connection, message);
+    if (connection.error().code != Errc::unreachable) return failure(connection.error());
+    return complete_unreachable(**peer, OpKind::send, message.flags.has(MessageFlag::entry),
+                                message.context, message.entry_flags);
+}
+
+Status Endpoint::send_on(Connection& connection, const Message& message) noexcept {
+    const bool eager = message.length <= kEagerLength;
+    const bool entry = message.flags.has(MessageFlag::entry);
+    if (!eager && message.flags.has(MessageFlag::inject)) return failure(Errc::too_long);
+    const bool fenced = message.flags.has(MessageFlag::fence);
+    if (!connection.data.may_send() || (fenced && connection.peer.awaiting_peer != 0))
+        return failure(Errc::would_block);
+    if (!reserve(entry)) return failure(Errc::would_block);
+    Transfer* const transfer = take_transfer(connection, Transfer::Kind::message);
+    if (transfer == nullptr) {
+        if (entry) attr_.transmit_cq->space().release(1);
+        return failure(Errc::would_block);
+    }
+    transfer->op = OpKind::send;
+    transfer->entry = entry;
+    transfer->context = message.context;
+    transfer->flags = message.entry_flags;
+    transfer->length = message.length;
+    transfer->awaits = Transfer::kAwaitsDevice;
+    transfer->slot = slots_.take();
+
+    Header header{.kind = eager ? MessageKind::eager : MessageKind::rendezvous,
+                  .data_permit = connection.data.granted,
+                  .control_permit = connection.control.granted,
+                  .id = transfer->number,
+                  .tag = message.tag,
+                  .imm = message.imm,
+                  .length = message.length};
+    if (message.flags.has(MessageFlag::tagged)) header.flags |= HeaderFlag::tagged;
+    if (message.flags.has(MessageFlag::data)) header.flags |= HeaderFlag::data;
+    const bool acknowledged = !eager || message.flags.has(MessageFlag::delivered);
+    if (acknowledged) header.flags |= HeaderFlag::acknowledge;
+
+    Status status = failure(Errc::would_block);
+    if (transfer->slot != nullptr) {
+        std::byte* const body = transfer->slot + kHeaderLength;
+        std::size_t length = kHeaderLength;
+        if (eager) {
+            std::byte* to = body;
+            for (const LocalBuffer& buffer : message.local) {
+                std::memcpy(to, buffer.address, buffer.length);
+                to += buffer.length;
+            }
+            length += message.length;
+            status = {};
+        } else {
+            status = describe(*transfer, message, header);
+            length += header.source_count * kSourceLength;
+        }
+        if (status) {
+            encode(header, std::span<std::byte, kHeaderLength>(transfer->slot, kHeaderLength));
+            SingleOperation operation{
+                .opcode = Opcode::send,
+                .flags = fenced ? OpFlag::entry | OpFlag::fence : OpFlags(OpFlag::entry),
+                .local = {.address = transfer->slot,
+                          .length = length,
+                          .lkey = slots_.lkey_of(transfer->slot)},
+                .context = transfer,
+                .entry_flags = kInternal};
+            status = connection.transmit->post(operation);
+        }
+    }
+    if (!status) {
+        if (entry) attr_.transmit_cq->space().release(1);
+        drop_transfer(*transfer);
+        return status;
+    }
+    ++connection.data.sent;
+    connection.data.announced = header.data_permit;
+    connection.control.announced = header.control_permit;
+    if (acknowledged) {
+        transfer->awaits |= Transfer::kAwaitsPeer;
+        ++connection.peer.awaiting_peer;
+    }
+    return {};
+}
+
+/// Lets the peer read the message.
+Status Endpoint::describe(Transfer& transfer, const Message& message, Header& header) noexcept {
+    transfer.regions.reset(new (std::nothrow) Regions);
+    if (!transfer.regions) return failure(Errc::no_memory);
+    std::byte* out = transfer.slot + kHeaderLength;
+    for (std::size_t at = 0; at < message.local.size(); ++at) {
+        const LocalBuffer& buffer = message.local[at];
+        auto region = attr_.pd->register_memory(
+            {.address = buffer.address, .length = buffer.length, .access = Access::remote_read});
+        if (!region) return failure(region.error());
+        if (attr_.remote_reads != nullptr)
+            static_cast<void>((*region)->set_observer(&message_source_));
+        encode_source({.address = reinterpret_cast<std::uintptr_t>(buffer.address),
+                       .length = buffer.length,
+                       .rkey = (*region)->rkey()},
+                      out);
+        out += kSourceLength;
+        (*transfer.regions)[at] = std::move(*region);
+    }
+    header.source_count = static_cast<std::uint8_t>(message.local.size());
+    return {};
+}
+
+// --- RMA
+
+bool Endpoint::needs_record(OpFlags flags, OpKind kind) const noexcept {
+    return flags.has(OpFlag::entry) || counter(kind) != nullptr;
+}
+
+Status Endpoint::register_into(Regions& regions, std::span<LocalBuffer> buffers,
+                               AccessFlags access) noexcept {
+    for (std::size_t at = 0; at < buffers.size(); ++at) {
+        LocalBuffer& buffer = buffers[at];
+        if (buffer.lkey != kUnregisteredLkey) continue;
+        auto region = attr_.pd->register_memory(
+            {.address = buffer.address, .length = buffer.length, .access = access});
+        if (!region) return failure(region.error());
+        buffer.lkey = (*region)->lkey();
+        regions[at] = std::move(*region);
+    }
+    return {};
+}
+
+/// Keys for local memory that came without, on a device that wants them.
+template <class AnyOperation>
+Status Endpoint::register_local(Transfer& transfer, AnyOperation& operation,
+                                std::array<LocalBuffer, kMaxSegments>& local) noexcept {
+    const auto given = local_of(operation);
+    transfer.regions.reset(new (std::nothrow) Regions);
+    if (!transfer.regions) return failure(Errc::no_memory);
+    std::copy(given.begin(), given.end(), local.begin());
+    AccessFlags access;
+    if (writes_locally(operation.opcode)) access = Access::local_write;
+    if (!access.empty() && limits_.read_sink_needs_remote_write) access |= Access::remote_write;
+    Status registered =
+        register_into(*transfer.regions, std::span(local).first(given.size()), access);
+    if (registered) set_local(operation, std::span(local).first(given.size()));
+    return registered;
+}
+
+template <class AnyOperation>
+Status Endpoint::post(AddressIndex to, AnyOperation operation) noexcept {
+    return with_progress([&] { return try_post(to, operation); });
+}
+template Status Endpoint::post(AddressIndex to, Operation operation) noexcept;
+template Status Endpoint::post(AddressIndex to, SingleOperation operation) noexcept;
+
+template <class AnyOperation>
+Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
+    const auto peer = peer_at(to);
+    if (!peer) return failure(peer.error());
+    const OpKind kind = kind_of(given.opcode);
+    const bool entry = given.flags.has(OpFlag::entry);
+    const auto reached = reach(**peer);
+    if (!reached) {
+        if (reached.error().code != Errc::unreachable) return failure(reached.error());
+        return complete_unreachable(**peer, kind, entry, given.context, given.entry_flags);
+    }
+    Connection& connection = **reached;
+    // Such a write takes one of the peer's buffers.
+    const bool takes_buffer = given.opcode == Opcode::write_imm && !limits_.imm_without_receive;
+    if (takes_buffer && !connection.data.may_send()) return failure(Errc::would_block);
+    const auto local = local_of(given);
+    const bool keyless = !limits_.unregistered_local && !given.flags.has(OpFlag::inject) &&
+                         std::any_of(local.begin(), local.end(), [](const LocalBuffer& buffer) {
+                             return buffer.lkey == kUnregisteredLkey;
+                         });
+    if (!keyless && !needs_record(given.flags, kind)) {
+        Status posted = connection.transmit->post(given);
+        if (posted && takes_buffer) ++connection.data.sent;
+        return posted;
+    }
+    if (!reserve(entry)) return failure(Errc::would_block);
+    Transfer* const transfer = take_transfer(connection, Transfer::Kind::rma);
+    if (transfer == nullptr) {
+        if (entry) attr_.transmit_cq->space().release(1);
+        return failure(Errc::would_block);
+    }
+    transfer->op = kind;
+    transfer->entry = entry;
+    transfer->context = given.context;
+    transfer->flags = given.entry_flags;
+    transfer->awaits = Transfer::kAwaitsDevice;
+    for (const LocalBuffer& buffer : local) transfer->length += buffer.length;
+
+    AnyOperation operation = given;
+    std::array<LocalBuffer, kMaxSegments> keyed;
+    Status status;
+    if (keyless) status = register_local(*transfer, operation, keyed);
+    if (status) {
+        operation.context = transfer;
+        operation.entry_flags = kInternal;
+        operation.flags |= OpFlag::entry;
+        status = connection.transmit->post(operation);
+    }
+    if (!status) {
+        if (entry) attr_.transmit_cq->space().release(1);
+        drop_transfer(*transfer);
+        return status;
+    }
+    if (takes_buffer) ++connection.data.sent;
+    return {};
+}
+
+void Endpoint::flush() noexcept {
+    const std::lock_guard guard(*matcher_);
+    for (Connection* at = connections_.first(); at != nullptr; at = List<Connection>::next(*at))
+        if (at->transmit) at->transmit->flush();
+}
+
+// --- completions
+
+/// The device is done with it.
+void Endpoint::on_posted(Transfer& transfer, WcStatus status, std::uint32_t vendor_error) noexcept {
+    if (transfer.kind == Transfer::Kind::pull) return finish_pull(transfer, status);
+    if (transfer.slot != nullptr) {
+        slots_.give_back(transfer.slot);
+        transfer.slot = nullptr;
+    }
+    transfer.awaits &= static_cast<std::uint8_t>(~Transfer::kAwaitsDevice);
+    if (status == WcStatus::success && transfer.failed) status = WcStatus::remote_operation_error;
+    if (status != WcStatus::success || transfer.awaits == 0)
+        complete(transfer, status, vendor_error);
+}
+
+void Endpoint::complete(Transfer& transfer, WcStatus status, std::uint32_t vendor_error) noexcept {
+    const bool good = status == WcStatus::success;
+    const Completion completion{.context = transfer.context,
+                                .flags = transfer.flags,
+                                .kind = completion_kind(transfer.op),
+                                .status = status,
+                                .reserved = transfer.entry,
+                                .vendor_error = vendor_error};
+    Counter* const own = counter(transfer.op);
+    const std::uint64_t length = transfer.length;
+    const bool tells = transfer.entry || !good;
+    // The program may reuse its memory as soon as it is told.
+    drop_transfer(transfer);
+    if (tells) push(*attr_.transmit_cq, completion);
+    if (own == nullptr) return;
+    if (good)
+        own->tick(length);
+    else
+        own->add_errors(1);
+}
+
+}  // namespace compat::core::rdm
