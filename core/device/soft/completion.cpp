@@ -2,6 +2,7 @@
 #include "core/device/soft/completion.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 #include "core/base/assert.hpp"
@@ -76,7 +77,8 @@ void SoftChannel::unlink(SoftCq* cq) noexcept {
     if (last_ == cq) last_ = before;
 }
 
-SoftCq::SoftCq(std::uint32_t depth, SoftChannel* channel) : channel_(channel), ring_(depth) {}
+SoftCq::SoftCq(std::uint32_t depth, SoftChannel* channel)
+    : channel_(channel), ring_(std::bit_ceil(std::size_t{depth})) {}
 
 SoftCq::~SoftCq() {
     if (channel_ != nullptr) channel_->forget(this);
@@ -100,7 +102,7 @@ std::size_t SoftCq::take(std::span<WorkCompletion> wcs) noexcept {
         give_back(entry.release);  // under the lock: after purge() the counter may be gone
     }
     if (count == 0) return 0;
-    head_ = (head_ + count) % ring_.size();
+    head_ = (head_ + count) & (ring_.size() - 1);
     size_.fetch_sub(count, std::memory_order_release);
     return count;
 }
@@ -174,11 +176,11 @@ void SoftCq::purge(const void* owner) noexcept {
 }
 
 SoftCq::Entry& SoftCq::at(std::size_t position) noexcept {
-    return ring_[(head_ + position) % ring_.size()];
+    return ring_[(head_ + position) & (ring_.size() - 1)];
 }
 
 Status SoftCq::grow(std::size_t capacity) noexcept try {
-    std::vector<Entry> larger(capacity);
+    std::vector<Entry> larger(std::bit_ceil(capacity));
     const std::size_t size = size_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < size; ++i) larger[i] = at(i);
     ring_.swap(larger);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/event_fd.hpp"
+#include "core/base/lock.hpp"
 #include "core/base/origin.hpp"
 #include "core/device/device.hpp"
 
@@ -81,8 +82,8 @@ private:
     bool disarm(bool solicited) noexcept;  ///< true when an event is due
 
     SoftChannel* channel_;
-    mutable std::mutex lock_;
-    std::vector<Entry> ring_;  ///< never smaller than depth or the reservations
+    mutable Lock lock_;
+    std::vector<Entry> ring_;  ///< a power of two, and no less than depth or the reservations
     std::size_t head_ = 0;
     std::atomic<std::size_t> size_{0};  ///< written under the lock, peeked at without
     std::size_t reserved_ = 0;

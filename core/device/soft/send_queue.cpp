@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 namespace compat::core::soft {
@@ -25,7 +26,7 @@ SendQueue::SendQueue(const QpAttr& attr, SoftCq& cq, std::uint32_t qp_num)
       max_sge_(attr.max_send_sge),
       // an atomic write takes its 8 bytes at the post, as an inline request does
       max_inline_(std::max<std::uint32_t>(attr.max_inline, 8)),
-      entries_(std::max<std::uint32_t>(depth_, 1)),
+      entries_(std::bit_ceil(std::size_t{depth_})),
       sges_(entries_.size() * std::max<std::uint32_t>(max_sge_, 1)),
       inline_bytes_(entries_.size() * max_inline_) {}
 
@@ -39,12 +40,12 @@ Status SendQueue::post(const WorkRequest& request) noexcept {
     if (inlined && has_response(request.opcode)) return failure(Errc::invalid_argument);
     if (slots_in_use_.load(std::memory_order_acquire) >= depth_) return failure(Errc::would_block);
 
-    const std::size_t row = tail_ % entries_.size();
-    SendEntry& entry = entries_[row];
+    const std::size_t own = row(tail_);
+    SendEntry& entry = entries_[own];
     entry = SendEntry{.request = request, .length = length, .copied = inlined};
-    Sge* sges = &sges_[row * std::max<std::uint32_t>(max_sge_, 1)];
+    Sge* sges = &sges_[own * std::max<std::uint32_t>(max_sge_, 1)];
     if (inlined) {
-        std::byte* bytes = &inline_bytes_[row * max_inline_];
+        std::byte* bytes = &inline_bytes_[own * max_inline_];
         std::size_t filled = 0;
         for (const Sge& sge : request.sges) {
             if (sge.length == 0) continue;

@@ -41,9 +41,7 @@ public:
     /// Copies. Errors: would_block (all slots in use), invalid_argument (SGEs, inline bytes).
     Status post(const WorkRequest& request) noexcept;
 
-    [[nodiscard]] SendEntry& at(Sequence sequence) noexcept {
-        return entries_[sequence % entries_.size()];
-    }
+    [[nodiscard]] SendEntry& at(Sequence sequence) noexcept { return entries_[row(sequence)]; }
     [[nodiscard]] Sequence oldest() const noexcept {
         return head_;
     }  ///< first that has not completed
@@ -63,6 +61,9 @@ public:
     [[nodiscard]] const void* owner() const noexcept { return this; }
 
 private:
+    [[nodiscard]] std::size_t row(Sequence sequence) const noexcept {
+        return sequence & (entries_.size() - 1);
+    }
     void emit(const SendEntry& entry, Failure failure) noexcept;
 
     SoftCq& cq_;
@@ -70,7 +71,7 @@ private:
     const std::uint32_t depth_;
     const std::uint32_t max_sge_;
     const std::uint32_t max_inline_;
-    std::vector<SendEntry> entries_;
+    std::vector<SendEntry> entries_;  ///< a power of two, and no less than depth_
     std::vector<Sge> sges_;
     std::vector<std::byte> inline_bytes_;
     Sequence head_ = 0;

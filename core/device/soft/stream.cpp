@@ -116,7 +116,7 @@ void Stream::detach() noexcept {
 
 // Requests posted before disconnect() still reach the peer, although the program does not wait for
 // the event: their memory is the program's again once the QP is gone.
-void Stream::drain_before_detach(std::unique_lock<std::mutex>& guard) noexcept {
+void Stream::drain_before_detach(std::unique_lock<Lock>& guard) noexcept {
     const auto deadline = Clock::now() + kDrainTime;
     while (state_ == State::draining && unsent() && Clock::now() < deadline) {
         pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};

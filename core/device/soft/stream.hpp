@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/lock.hpp"
 #include "core/base/origin.hpp"
 #include "core/base/ring.hpp"
 #include "core/base/unique_fd.hpp"
@@ -165,7 +166,7 @@ private:
     void shut() noexcept;
     void end(Failure first_outstanding) noexcept;
     void leave() noexcept;
-    void drain_before_detach(std::unique_lock<std::mutex>& guard) noexcept;
+    void drain_before_detach(std::unique_lock<Lock>& guard) noexcept;
     void raise(CmEventType type, std::span<const std::byte> data = {}) noexcept;
     void fail_connecting(CmEventType type, const char* why) noexcept;
     void update_interest() noexcept;
@@ -270,7 +271,7 @@ private:
     bool build_response() noexcept;
     bool build_read_response(Owed& response) noexcept;
 
-    std::mutex lock_;
+    Lock lock_;
     State state_ = State::idle;
     std::shared_ptr<EventPort> port_;
     std::shared_ptr<EventPort> listener_;  // passive, until the request is handed over
