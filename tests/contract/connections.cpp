@@ -295,7 +295,9 @@ void unanswered_request_waits_and_can_be_given_up(void** state) {
     Side& passive = fixture.side();
     passive.id = std::move(request);
     assert_true(passive.id->migrate(passive.cm()).has_value());
-    passive.make_qp();
+    auto qp = passive.id->create_qp(passive.qp_attr());
+    if (!qp) return;
+    passive.qp = std::move(*qp);
     if (!passive.id->accept(passive.parameters())) return;
     pollfd told{passive.cm().fd(), POLLIN, 0};
     assert_int_equal(poll(&told, 1, 10'000), 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bytes: every opcode moves exactly what it names, from where and to where it names it.
+#include <array>
 #include <cstring>
 
 #include "tests/contract/rig.hpp"
@@ -302,7 +303,7 @@ void unregistered_local_memory_works_where_it_is_offered(void** state) {
 
 void peers_name_a_region_by_its_iova(void** state) {
     Pair& pair = fixture_of(state).connect();
-    std::vector<std::byte> memory(4096);
+    alignas(4096) static std::array<std::byte, 4096> memory;
     const Buffer& local = pair.active.buffer(64);
     local.fill_pattern(2);
     for (const std::uint64_t iova : {std::uint64_t{0}, std::uint64_t{0x10000}}) {
@@ -313,7 +314,7 @@ void peers_name_a_region_by_its_iova(void** state) {
         attr.iova = iova;
         const auto region = pair.passive.pd().register_memory(attr);
         assert_true(region.has_value());
-        memory.assign(memory.size(), std::byte{});
+        memory.fill(std::byte{});
         must_post(
             pair.active,
             {.wr_id = iova, .sges = {local.sge()}, .remote = {(*region)->rkey(), iova + 100}});

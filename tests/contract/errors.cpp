@@ -38,6 +38,7 @@ public:
     }
 
     void expect_outcome(WcStatus status) {
+        if (!subject().exact_errors) return expect_outcome_like(status);
         CompletionQueue& cq = pair.active.send_cq();
         for (std::uint64_t id = 0; id < failing_; ++id)
             if (batch_[id].flags.has(SendFlag::signaled)) expect(cq, id);
@@ -56,7 +57,7 @@ public:
     void expect_both_ended() {
         for (const Side* side : {&pair.active, &pair.passive}) {
             for (std::uint64_t id = 0; id < 3; ++id)
-                expect(side->receive_cq(), id, WcStatus::flushed);
+                expect_alike(side->receive_cq(), id, WcStatus::flushed);
             expect_nothing(side->receive_cq());
             expect_event(side->cm(), CmEventType::disconnected);
             expect_no_event(side->cm());
@@ -68,6 +69,36 @@ public:
     const Buffer* target;
 
 private:
+    /// In order, each once, and nothing succeeds behind the first failure. What fails remotely is
+    /// that one; what fails here may take those with it that the peer has not acknowledged yet.
+    void expect_outcome_like(WcStatus status) {
+        const bool remote = status != WcStatus::local_protection_error;
+        CompletionQueue& cq = pair.active.send_cq();
+        bool failed = false;
+        std::uint64_t next = 0;
+        while (next < kBatch) {
+            const auto wc = next_completion(cq);
+            assert_true(wc.has_value());
+            for (; next < wc->wr_id; ++next)
+                assert_true(!failed && !batch_[next].flags.has(SendFlag::signaled));
+            assert_int_equal(wc->wr_id, next);
+            if (failed) assert_int_equal(wc->status, WcStatus::flushed);
+            if (!failed && wc->status != WcStatus::success) {
+                failed = true;
+                assert_true(remote ? next == failing_ : next <= failing_);
+                if (remote) assert_int_not_equal(wc->status, WcStatus::flushed);
+            }
+            ++next;
+        }
+        assert_true(failed);
+        expect_both_ended();
+        expect_nothing(cq);
+        if (!remote) return;
+        assert_true(holds_pattern(target->data(), failing_ * kSlot, 0, 1));
+        assert_true(
+            holds_only(target->data() + failing_ * kSlot, target->size() - failing_ * kSlot, 0xee));
+    }
+
     static Pair& connect(Fixture& fixture, AccessFlags of_passive) {
         SideOptions options;
         options.send_depth = kBatch;
@@ -158,13 +189,15 @@ void write_without_the_right_of_the_qp_fails(void** state) {
     const Buffer& source = pair.active.buffer(kSlot);
     const Buffer& target = pair.passive.buffer(kSlot);
     target.fill(0xee);
-    must_post(pair.active, {.wr_id = 1, .sges = {}, .remote = at(target)});
+    if (subject().exact_errors) {
+        must_post(pair.active, {.wr_id = 1, .sges = {}, .remote = at(target)});
+        expect(pair.active.send_cq(), 1);
+    }
     must_post(pair.active,
               {.wr_id = 2, .opcode = Opcode::read, .sges = {source.sge()}, .remote = at(target)});
     must_post(pair.active, {.wr_id = 3, .sges = {source.sge()}, .remote = at(target)});
-    expect(pair.active.send_cq(), 1);
     expect(pair.active.send_cq(), 2);
-    expect(pair.active.send_cq(), 3, WcStatus::remote_access_error);
+    expect_alike(pair.active.send_cq(), 3, WcStatus::remote_access_error);
     assert_true(holds_only(target.data(), kSlot, 0xee));
 }
 
@@ -304,7 +337,7 @@ void second_bad_element_fails_the_request_before_a_byte_is_sent(void** state) {
     bad.lkey ^= 0x5a5a5a5a;
     scene.post_with({.sges = {scene.source->sge(0, kSlot), bad}, .remote = at(remote)});
     scene.expect_outcome(WcStatus::local_protection_error);
-    assert_true(holds_only(remote.data(), remote.size(), 0));
+    if (subject().exact_errors) assert_true(holds_only(remote.data(), remote.size(), 0));
 }
 
 // --- messages and receives
@@ -327,11 +360,11 @@ void message_longer_than_the_receive_fails_on_both_sides(void** state) {
              {.wr_id = 1, .opcode = Opcode::send, .sges = {local.sge()}, .flags = kUnsignaled},
              {.wr_id = 2, .opcode = Opcode::send, .sges = {local.sge(0, 100)}}});
         expect(pair.active.send_cq(), 0);
-        expect(pair.active.send_cq(), 1, WcStatus::remote_invalid_request);
+        expect_alike(pair.active.send_cq(), 1, WcStatus::remote_invalid_request);
         expect(pair.active.send_cq(), 2, WcStatus::flushed);
         expect(pair.passive.receive_cq(), 0);
         const WorkCompletion wc =
-            expect(pair.passive.receive_cq(), 1, WcStatus::local_length_error);
+            expect_alike(pair.passive.receive_cq(), 1, WcStatus::local_length_error);
         assert_true(wc.receive_side);
         assert_int_equal(wc.qp_num, pair.passive.qp->number());
         expect(pair.passive.receive_cq(), 2, WcStatus::flushed);
@@ -349,7 +382,7 @@ void receive_into_bad_memory_fails_on_both_sides(void** state) {
         if (deregistered) target.deregister();
         source.fill(1);
         must_post(pair.active, {.wr_id = 1, .opcode = Opcode::send, .sges = {source.sge()}});
-        expect(pair.passive.receive_cq(), 1, WcStatus::local_protection_error);
+        expect_alike(pair.passive.receive_cq(), 1, WcStatus::local_protection_error);
         expect_failure(pair.active.send_cq(), 1);
         expect_event(pair.active.cm(), CmEventType::disconnected);
         expect_event(pair.passive.cm(), CmEventType::disconnected);

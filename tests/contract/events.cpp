@@ -142,6 +142,7 @@ void solicited_immediate_raises_a_solicited_event(void** state) {
 }
 
 void solicited_arming_also_waits_for_an_error(void** state) {
+    if (!subject().exact_errors) skip();  // rxe does not call failures solicited
     Pair& pair = fixture_of(state).connect();
     must_post_receive(pair.passive, 1);
     arm(pair.passive.receive_cq(), true);

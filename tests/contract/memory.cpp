@@ -105,6 +105,7 @@ void bytes_of_deregistered_memory_are_not_sent(void** state) {
         assert_int_equal(wc->wr_id, id);
         if (wc->status != WcStatus::success && !failed) {
             failed = true;
+            if (!subject().exact_errors) continue;
             assert_string_equal(wc_status_text(wc->status),
                                 wc_status_text(WcStatus::local_protection_error));
         }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues and completion channels of RDMA devices.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "core/base/event_fd.hpp"
+#include "core/base/lock.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/device/device.hpp"
+#include "core/device/verbs/handles.hpp"
+#include "core/device/verbs/slots.hpp"
+
+namespace compat::core::verbs {
+
+class VerbsCq;
+class VerbsQp;
+
+/// The device's channel and, for completions that the device does not give (VerbsQp::settle), one
+/// of our own; an epoll descriptor over both is what the program waits for.
+class VerbsChannel final : public CompletionChannel {
+public:
+    static Result<std::unique_ptr<VerbsChannel>> create(ibv_context& context) noexcept;
+
+    [[nodiscard]] int fd() const noexcept override { return both_.get(); }
+    Result<CompletionQueue*> get_event() noexcept override;
+
+    [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
+    void raise(VerbsCq& cq) noexcept;
+    void forget(VerbsCq& cq) noexcept;  ///< drops its event of ours
+    /// Held while an event is taken from the device and counted.
+    [[nodiscard]] std::mutex& lock() noexcept { return lock_; }
+
+private:
+    VerbsChannel(CompChannelHandle channel, EventFd ours, UniqueFd both) noexcept
+        : channel_(std::move(channel)), ours_(std::move(ours)), both_(std::move(both)) {}
+    Result<VerbsCq*> take() noexcept;
+    void unlink(VerbsCq& cq) noexcept;
+    [[nodiscard]] bool blocks() const noexcept;
+
+    CompChannelHandle channel_;
+    EventFd ours_;
+    UniqueFd both_;
+    std::mutex lock_;
+    VerbsCq* first_with_event_ = nullptr;
+};
+
+class VerbsCq final : public CompletionQueue {
+public:
+    static Result<std::unique_ptr<VerbsCq>> create(ibv_context& context, const Limits& limits,
+                                                   std::uint32_t depth,
+                                                   VerbsChannel* channel) noexcept;
+    ~VerbsCq() override;
+
+    Result<std::size_t> poll(std::span<WorkCompletion> wcs) noexcept override;
+    Status request_notify(bool solicited_only) noexcept override;
+    [[nodiscard]] bool has_completions() const noexcept override;
+
+    /// Makes room for what one more QP can have outstanding. Errors: invalid_argument (the device
+    /// can make it no longer), no_memory, device.
+    Status attach(VerbsQp& qp, std::uint32_t entries) noexcept;
+    /// The QP was destroyed: its completions go. With lock() held.
+    void detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries) noexcept;
+    /// Takes what the device has for later polls. With lock() held.
+    void pull() noexcept;
+    /// Adds a completion of ours behind all others. With lock() held.
+    void push(const ibv_wc& wc) noexcept;
+
+    /// Of the completions that wait here, the newest of that queue. With lock() held.
+    [[nodiscard]] Slot* last_kept_of(const SlotRing& ring) const noexcept;
+
+    [[nodiscard]] ibv_cq* get() const noexcept { return cq_.get(); }
+    [[nodiscard]] Lock& lock() noexcept { return lock_; }
+
+private:
+    friend class VerbsChannel;
+
+    VerbsCq(ibv_context& context, std::uint32_t max_cqe, VerbsChannel* channel)
+        : context_(context), max_cqe_(max_cqe), channel_(channel) {}
+    [[nodiscard]] Result<CqHandle> make(std::uint32_t depth) noexcept;
+    Status reserve(std::uint32_t entries) noexcept;
+    Status grow(std::uint32_t needed) noexcept;
+    void acknowledge() noexcept;
+    void seen(const ibv_wc& wc) noexcept;
+    void keep(const ibv_wc& wc) noexcept;
+    bool deliver(const ibv_wc& wc, WorkCompletion& out) noexcept;
+    void drop(const ibv_wc& wc) noexcept;
+    [[nodiscard]] VerbsQp* owner_of(const ibv_wc& wc) const noexcept;
+
+    ibv_context& context_;
+    const std::uint32_t max_cqe_;
+    VerbsChannel* const channel_;
+    CqHandle cq_;
+
+    mutable Lock lock_;
+    std::vector<ibv_wc> kept_;  ///< a ring, never smaller than what may be outstanding
+    std::size_t kept_head_ = 0;
+    std::size_t kept_size_ = 0;
+    std::size_t reserved_ = 0;
+    std::vector<VerbsQp*> qps_;
+    bool armed_ = false;
+    bool armed_for_any_ = false;
+
+    // Under the channel's lock.
+    unsigned unacknowledged_ = 0;
+    bool has_event_ = false;
+    VerbsCq* next_with_event_ = nullptr;
+};
+
+}  // namespace compat::core::verbs
