@@ -67,7 +67,17 @@ void write_entry(const core::Completion& completion, fi_cq_data_entry& out) {
 }
 void write_entry(const core::Completion& completion, fi_cq_tagged_entry& out) {
     out = {completion.context, entry_flags(completion), completion.length,
-           completion.buffer,  completion.imm,          0};
+           completion.buffer,  completion.imm,          completion.tag};
+}
+
+bool is_receive_side(const core::Completion& completion) {
+    return completion.kind == core::CompletionKind::receive ||
+           completion.kind == core::CompletionKind::remote_write;
+}
+
+/// fi_cq_readfrom(3); the peer of a connected endpoint has no address.
+fi_addr_t source_of(const core::Completion& completion) {
+    return is_receive_side(completion) ? completion.peer : FI_ADDR_NOTAVAIL;
 }
 
 ssize_t to_return_of_read(long result) {
@@ -92,7 +102,7 @@ ssize_t cq_readfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* sour
     auto* out = static_cast<Entry*>(buffer);
     const auto write = [out, sources](std::size_t index, const core::Completion& completion) {
         write_entry(completion, out[index]);
-        sources[index] = FI_ADDR_NOTAVAIL;  // the peer of a connected endpoint has no address
+        sources[index] = source_of(completion);
     };
     return to_return_of_read(Cq::of(cq).queue().read(count, write));
 }
@@ -123,11 +133,6 @@ std::size_t err_entry_length(const Fabric& fabric) {
     if (!fabric.api_at_least(1, 5)) return offsetof(fi_cq_err_entry, err_data_size);
     if (!fabric.api_at_least(1, 20)) return offsetof(fi_cq_err_entry, src_addr);
     return sizeof(fi_cq_err_entry);
-}
-
-bool is_receive_side(const core::Completion& completion) {
-    return completion.kind == core::CompletionKind::receive ||
-           completion.kind == core::CompletionKind::remote_write;
 }
 
 }  // namespace
@@ -212,6 +217,8 @@ ssize_t Cq::read_error(fi_cq_err_entry* entry) noexcept {
     out.len = completion.length;
     out.buf = completion.buffer;
     out.data = completion.imm;
+    out.tag = completion.tag;
+    out.olen = completion.excess;
     out.err = wc_fi_errno(completion.status, is_receive_side(completion));
     out.prov_errno = wc_prov_errno(completion.status);
     out.src_addr = FI_ADDR_NOTAVAIL;

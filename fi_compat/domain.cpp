@@ -138,6 +138,12 @@ constinit fi_ops_mr kMrRegistrationOps = {
     .regattr = mr_regattr,
 };
 
+/// The program promises to call in: fi_domain(3), progress.
+bool lets_us_wait(const fi_progress& progress) {
+    const int number = number_in(progress);
+    return number == FI_PROGRESS_MANUAL || number == FI_PROGRESS_CONTROL_UNIFIED;
+}
+
 std::uint64_t largest_key(std::size_t key_size) {
     const std::size_t bytes = key_size == 0 || key_size > kKeyLength ? kKeyLength : key_size;
     return (std::uint64_t{1} << (8 * bytes)) - 1;
@@ -163,7 +169,9 @@ Domain::Domain(Fabric& fabric, core::Device& device, std::unique_ptr<core::Prote
       mr_mode_(to_mr_mode(info.domain_attr->mr_mode, info.mode, fabric.api_at_least(1, 5))),
       address_format_(info.addr_format),
       max_key_(largest_key(info.domain_attr->mr_key_size)),
-      rma_event_(to_caps(info.caps).rma_event && device.limits().remote_access_events) {
+      rma_event_(to_caps(info.caps).rma_event && device.limits().remote_access_events),
+      connectionless_(info.ep_attr != nullptr && number_in(info.ep_attr->type) == FI_EP_RDM),
+      manual_progress_(lets_us_wait(info.domain_attr->progress)) {
     ops = &kDomainOps;
     mr = &kMrRegistrationOps;
 }

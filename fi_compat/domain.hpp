@@ -28,6 +28,9 @@ public:
     [[nodiscard]] std::uint32_t address_format() const noexcept { return address_format_; }
     [[nodiscard]] std::uint64_t max_key() const noexcept { return max_key_; }
     [[nodiscard]] bool rma_event() const noexcept { return rma_event_; }
+    /// Whether its endpoints have no connections, and their receives are matched by us.
+    [[nodiscard]] bool connectionless() const noexcept { return connectionless_; }
+    [[nodiscard]] bool manual_progress() const noexcept { return manual_progress_; }
     /// Whether vendor_error of a completion tells why the target refused.
     [[nodiscard]] bool tells_faults() const noexcept { return device_.native_context() == nullptr; }
 
@@ -47,6 +50,8 @@ private:
     std::uint32_t address_format_;
     std::uint64_t max_key_;
     bool rma_event_;
+    bool connectionless_;
+    bool manual_progress_;
     Ref<EventQueue> eq_;
 };
 

@@ -14,23 +14,27 @@ namespace {
 
 constexpr int kResolveTimeoutMs = 2000;
 
+Endpoint& connected(const EpFace& face) {
+    return static_cast<Endpoint&>(face.endpoint());
+}
+
 int cm_setname(struct ::fid* face, void* address, std::size_t length) {
-    return c_boundary([&] { return EpFace::of(face).endpoint().set_name(address, length); });
+    return c_boundary([&] { return connected(EpFace::of(face)).set_name(address, length); });
 }
 int cm_getname(struct ::fid* face, void* address, std::size_t* length) {
-    return c_boundary([&] { return EpFace::of(face).endpoint().get_name(address, length); });
+    return c_boundary([&] { return connected(EpFace::of(face)).get_name(address, length); });
 }
 int cm_getpeer(fid_ep* face, void* address, std::size_t* length) {
-    return c_boundary([&] { return EpFace::of(face).endpoint().get_peer(address, length); });
+    return c_boundary([&] { return connected(EpFace::of(face)).get_peer(address, length); });
 }
 int cm_connect(fid_ep* face, const void* address, const void* data, std::size_t length) {
-    return c_boundary([&] { return EpFace::of(face).endpoint().connect(address, data, length); });
+    return c_boundary([&] { return connected(EpFace::of(face)).connect(address, data, length); });
 }
 int cm_accept(fid_ep* face, const void* data, std::size_t length) {
-    return c_boundary([&] { return EpFace::of(face).endpoint().accept(data, length); });
+    return c_boundary([&] { return connected(EpFace::of(face)).accept(data, length); });
 }
 int cm_shutdown(fid_ep* face, std::uint64_t flags) {
-    return c_boundary([&] { return EpFace::of(face).endpoint().shutdown(flags); });
+    return c_boundary([&] { return connected(EpFace::of(face)).shutdown(flags); });
 }
 
 /// Connection data: 0, or why it cannot go.
@@ -81,7 +85,7 @@ int Endpoint::set_name(const void* address, std::size_t length) {
     const auto parsed = core::SocketAddress::from(static_cast<const sockaddr*>(address), length);
     if (!parsed) return to_fi(parsed.error());
     const std::lock_guard lock(mutex_);
-    if (state_ != State::idle || id_) return -FI_EOPBADSTATE;
+    if (enabled_ || id_) return -FI_EOPBADSTATE;
     source_ = *parsed;
     return 0;
 }
@@ -113,10 +117,10 @@ core::Status Endpoint::create_qp() {
         .send_cq = transmit_queue_,
         .receive_cq = receive_queue_,
         .transmit = transmit_.get(),
-        .receive = srx_ ? &srx_->queue() : receive_.get(),
+        .receive = srx_ ? srx_->queue() : receive_.get(),
         .receive_is_shared = static_cast<bool>(srx_),
         .qp = {.pd = &domain_->pd(),
-               .srq = srx_ ? &srx_->device_queue() : nullptr,
+               .srq = srx_ ? srx_->device_queue() : nullptr,
                .send_depth = transmit_->depth(),
                .receive_depth = static_cast<std::uint32_t>(limits_.rx_size),
                .max_send_sge = std::min<std::uint32_t>(device.max_sge, core::kMaxSegments),
@@ -169,6 +173,12 @@ int Endpoint::fail_connecting(const core::Error& error) {
     return to_fi(error);
 }
 
+int Endpoint::check_unconnected() {
+    if (!enabled_)
+        if (const int enabled = enable(); enabled != 0) return enabled;
+    return state_ == State::unconnected ? 0 : -FI_EOPBADSTATE;
+}
+
 int Endpoint::connect(const void* address, const void* data, std::size_t length) {
     if (const int bad = check_data(data, length, domain_->limits()); bad != 0) return bad;
     core::SocketAddress peer = destination_;
@@ -184,9 +194,8 @@ int Endpoint::connect(const void* address, const void* data, std::size_t length)
     if (!channel) return to_fi(channel.error());
 
     const std::lock_guard lock(mutex_);
-    if (state_ == State::idle)
-        if (const int enabled = enable(); enabled != 0) return enabled;
-    if (state_ != State::enabled || accepts_) return -FI_EOPBADSTATE;
+    if (accepts_) return -FI_EOPBADSTATE;
+    if (const int bad = check_unconnected(); bad != 0) return bad;
     state_ = State::connecting;
     peer_ = peer;
     const core::Status started = start_connecting(**channel, peer, to_bytes(data, length));
@@ -204,9 +213,7 @@ int Endpoint::accept(const void* data, std::size_t length) {
     const auto held = before.hold_sources();
 
     const std::lock_guard lock(mutex_);
-    if (state_ == State::idle)
-        if (const int enabled = enable(); enabled != 0) return enabled;
-    if (state_ != State::enabled) return -FI_EOPBADSTATE;
+    if (const int bad = check_unconnected(); bad != 0) return bad;
     state_ = State::connecting;
     core::Status accepted = prepare_id(**channel);
     if (accepted) accepted = create_qp();
@@ -241,8 +248,7 @@ void Endpoint::on_disconnect() {
             report(FI_SHUTDOWN);
             break;
         case State::connecting: on_failure(FI_ECONNRESET, {}); break;
-        case State::idle:
-        case State::enabled:
+        case State::unconnected:
         case State::shut_down: break;  // the program knows, or will learn when it accepts
     }
 }

@@ -35,19 +35,24 @@ struct OpFlagRow {
     std::uint64_t fi;
     core::OpFlags core;
     Granted granted;
+    core::MessageFlags message{};  ///< the same for messages of connectionless endpoints
 };
 inline constexpr std::array kOpFlags{
-    OpFlagRow{FI_COMPLETION, core::OpFlag::entry, OpFlagRow::Granted::always},
-    OpFlagRow{FI_INJECT, core::OpFlag::inject, OpFlagRow::Granted::always},
+    OpFlagRow{FI_COMPLETION, core::OpFlag::entry, OpFlagRow::Granted::always,
+              core::MessageFlag::entry},
+    OpFlagRow{FI_INJECT, core::OpFlag::inject, OpFlagRow::Granted::always,
+              core::MessageFlag::inject},
     OpFlagRow{FI_MORE, core::OpFlag::more, OpFlagRow::Granted::always},
-    OpFlagRow{FI_FENCE, core::OpFlag::fence, OpFlagRow::Granted::with_fence},
+    OpFlagRow{FI_FENCE, core::OpFlag::fence, OpFlagRow::Granted::with_fence,
+              core::MessageFlag::fence},
     // The device's completions say that the bytes are in place: all that these ask for, or more.
     OpFlagRow{FI_INJECT_COMPLETE, {}, OpFlagRow::Granted::always},
     OpFlagRow{FI_TRANSMIT_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_DELIVERY_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_MATCH_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_COMMIT_COMPLETE, core::OpFlag::commit, OpFlagRow::Granted::with_commit},
-    OpFlagRow{FI_REMOTE_CQ_DATA, {}, OpFlagRow::Granted::with_data},
+    OpFlagRow{FI_DELIVERY_COMPLETE, {}, OpFlagRow::Granted::always, core::MessageFlag::delivered},
+    OpFlagRow{FI_MATCH_COMPLETE, {}, OpFlagRow::Granted::always, core::MessageFlag::delivered},
+    OpFlagRow{FI_COMMIT_COMPLETE, core::OpFlag::commit, OpFlagRow::Granted::with_commit,
+              core::MessageFlag::delivered},
+    OpFlagRow{FI_REMOTE_CQ_DATA, {}, OpFlagRow::Granted::with_data, core::MessageFlag::data},
     OpFlagRow{FI_AFFINITY, {}, OpFlagRow::Granted::always},  // a hint
     OpFlagRow{FI_TRANSMIT, {}, OpFlagRow::Granted::always},  // says which side it is about
 };
@@ -79,6 +84,13 @@ constexpr core::OpFlags to_op_flags(std::uint64_t fi_flags) {
     return flags;
 }
 
+constexpr core::MessageFlags to_message_flags(std::uint64_t fi_flags) {
+    core::MessageFlags flags;
+    for (const OpFlagRow& row : kOpFlags)
+        if (any_bit(fi_flags, row.fi)) flags |= row.message;
+    return flags;
+}
+
 /// A read's buffer is filled later and nobody is told at the target.
 inline constexpr std::uint64_t kOnlyOfWrites = FI_INJECT | FI_REMOTE_CQ_DATA;
 
@@ -90,6 +102,18 @@ constexpr bool carries_data(std::uint64_t fi_flags) {
 inline constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_RECV;
 constexpr bool is_multi_receive(std::uint64_t fi_flags) {
     return any_bit(fi_flags, FI_MULTI_RECV);
+}
+/// Tagged receives: fi_tagged(3).
+inline constexpr std::uint64_t kTaggedReceiveFlags =
+    FI_COMPLETION | FI_MORE | FI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD;
+constexpr bool peeks(std::uint64_t fi_flags) {
+    return any_bit(fi_flags, FI_PEEK);
+}
+constexpr bool claims(std::uint64_t fi_flags) {
+    return any_bit(fi_flags, FI_CLAIM);
+}
+constexpr bool discards(std::uint64_t fi_flags) {
+    return any_bit(fi_flags, FI_DISCARD);
 }
 constexpr bool wants_completion(std::uint64_t fi_flags) {
     return any_bit(fi_flags, FI_COMPLETION);
@@ -111,6 +135,8 @@ constexpr std::uint64_t without_side(std::uint64_t fi_flags) {
 
 inline constexpr std::uint64_t kSendEntry = FI_MSG | FI_SEND;
 inline constexpr std::uint64_t kReceiveEntry = FI_MSG | FI_RECV;
+inline constexpr std::uint64_t kTaggedSendEntry = FI_TAGGED | FI_SEND;
+inline constexpr std::uint64_t kTaggedReceiveEntry = FI_TAGGED | FI_RECV;
 inline constexpr std::uint64_t kWriteEntry = FI_RMA | FI_WRITE;
 inline constexpr std::uint64_t kReadEntry = FI_RMA | FI_READ;
 inline constexpr std::uint64_t kRemoteWriteEntry = FI_RMA | FI_REMOTE_WRITE;
@@ -124,6 +150,8 @@ constexpr std::uint64_t entry_flags(const core::Completion& completion) {
 
 struct EndpointCaps {
     bool messages = false;
+    bool tagged = false;
+    bool directed_receive = false;  ///< receives may name the sender
     bool rma = false;
     bool send = false;
     bool receive = false;
@@ -146,8 +174,11 @@ constexpr EndpointCaps to_caps(std::uint64_t fi_caps) {
     caps.rma = any_bit(fi_caps, FI_RMA);
     const bool both = !any_bit(fi_caps, kMessageSides);
     const bool all = !any_bit(fi_caps, kRmaSides);
-    caps.send = caps.messages && (both || any_bit(fi_caps, FI_SEND));
-    caps.receive = caps.messages && (both || any_bit(fi_caps, FI_RECV));
+    caps.tagged = any_bit(fi_caps, FI_TAGGED);
+    caps.directed_receive = any_bit(fi_caps, FI_DIRECTED_RECV);
+    const bool talks = caps.messages || caps.tagged;
+    caps.send = talks && (both || any_bit(fi_caps, FI_SEND));
+    caps.receive = talks && (both || any_bit(fi_caps, FI_RECV));
     caps.read = caps.rma && (all || any_bit(fi_caps, FI_READ));
     caps.write = caps.rma && (all || any_bit(fi_caps, FI_WRITE));
     caps.remote_write = caps.rma && (all || any_bit(fi_caps, FI_REMOTE_WRITE));

@@ -137,7 +137,8 @@ private:
             }
         }
         for (const Route& route : routes_)
-            if (owns(offer, route) && has_names(offer, route) && has_objects(offer, route))
+            if (owns(offer, route) && reaches(offer, route) && has_names(offer, route) &&
+                has_objects(offer, route))
                 add(offer, route);
     }
 
@@ -156,12 +157,29 @@ private:
         return owner && *owner == &offer.device;
     }
 
+    /// Providers of one host have its loopback, or an address that the program named as a peer's.
+    bool reaches(const Offer& offer, const Route& route) {
+        if (!offer.provider.same_host) return true;
+        const std::uint32_t format = hints_ != nullptr ? hints_->addr_format : 0;
+        if (format != FI_FORMAT_UNSPEC && format != FI_ADDR_STR) {
+            explanation_.add(offer.provider.name, offer.ep.type,
+                             {"addr_format", "a socket address", "FI_ADDR_STR"});
+            return false;
+        }
+        if (!route.same_host)
+            explanation_.add(std::string(offer.provider.name) + ": " +
+                             route.destination.text().c_str() + " is not an address of this host");
+        return route.same_host && (!route.destination.empty() || route.local.is_loopback());
+    }
+
     static std::string domain_name(const Offer& offer, const Route& route) {
+        if (offer.provider.same_host) return offer.provider.name;
         return offer.provider.kind == DeviceKind::rdma ? offer.device.limits().name
                                                        : route.interface;
     }
 
     static std::string fabric_name(const Offer& offer, const Route& route) {
+        if (offer.provider.same_host) return offer.provider.name;
         if (offer.provider.kind == DeviceKind::soft) return route.network;
         // the default subnet prefix; the device interface knows no other
         return offer.device.limits().transport == core::Transport::iwarp ? "Ethernet-iWARP"
@@ -203,12 +221,23 @@ private:
         return false;
     }
 
+    std::uint32_t format_of(const Offer& offer, const Route& route) const {
+        const bool text = hints_ != nullptr && hints_->addr_format == FI_ADDR_STR;
+        if (offer.provider.same_host || text) return FI_ADDR_STR;
+        return route.source.family() == AF_INET6 ? static_cast<std::uint32_t>(FI_SOCKADDR_IN6)
+                                                 : static_cast<std::uint32_t>(FI_SOCKADDR_IN);
+    }
+
+    static core::SocketAddress local_source(const Route& route) {
+        core::SocketAddress source = route.local;
+        source.set_port(route.source.port());
+        return source;
+    }
+
     void add(const Offer& offer, const Route& route) {
         InfoPtr info = cut_info(offer, hints_, api_version_);
-        info->addr_format = route.source.family() == AF_INET6
-                                ? static_cast<std::uint32_t>(FI_SOCKADDR_IN6)
-                                : static_cast<std::uint32_t>(FI_SOCKADDR_IN);
-        set_source(*info, route.source);
+        info->addr_format = format_of(offer, route);
+        set_source(*info, offer.provider.same_host ? local_source(route) : route.source);
         set_destination(*info, route.destination);
         set_text(info->domain_attr->name, domain_name(offer, route).c_str());
         set_text(info->fabric_attr->name, fabric_name(offer, route).c_str());

@@ -281,7 +281,8 @@ bool format_fits(std::uint32_t addr_format, int family) noexcept {
     switch (addr_format) {
         case FI_FORMAT_UNSPEC:
         case FI_SOCKADDR:
-        case FI_SOCKADDR_IP: return family == AF_INET || family == AF_INET6;
+        case FI_SOCKADDR_IP:
+        case FI_ADDR_STR: return family == AF_INET || family == AF_INET6;
         case FI_SOCKADDR_IN: return family == AF_INET;
         case FI_SOCKADDR_IN6: return family == AF_INET6;
         default: return false;

@@ -42,8 +42,17 @@ constexpr std::array kTypes{
         .rx_op_flags = FI_COMPLETION | FI_MULTI_RECV,
         .msg_order = kRcOrder,
     },
+    TypeRow{
+        .type = FI_EP_RDM,
+        .caps = FI_MSG | FI_TAGGED | FI_RMA | kModifiers | FI_MULTI_RECV | FI_DIRECTED_RECV |
+                FI_SOURCE | FI_FENCE | FI_RMA_EVENT | FI_RMA_PMEM | FI_LOCAL_COMM | FI_REMOTE_COMM,
+        .tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
+                       FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE,
+        .rx_op_flags = FI_COMPLETION | FI_MULTI_RECV,
+        .msg_order = kRcOrder,  // one queue pair a peer
+    },
 };
-constexpr std::array kTypeList{kTypes[0].type};
+constexpr std::array kTypeList{kTypes[0].type, kTypes[1].type};
 static_assert(kTypeList.size() == kTypes.size());
 
 /// What depends on a device's abilities.
@@ -70,7 +79,8 @@ bool takes_receives_for_data(const core::Limits& limits) {
     return !limits.imm_without_receive;
 }
 
-std::size_t cq_data_size(const core::Limits& limits, const fi_info* hints) {
+std::size_t cq_data_size(const core::Limits& limits, fi_ep_type type, const fi_info* hints) {
+    if (type == FI_EP_RDM) return limits.imm_bytes;  // the receives that it takes are ours
     // A program that did not offer FI_RX_CQ_DATA must not be made to post receives for data.
     const bool may_consume = hints != nullptr && (hints->mode & FI_RX_CQ_DATA) != 0;
     return takes_receives_for_data(limits) && !may_consume ? 0 : limits.imm_bytes;
@@ -83,6 +93,12 @@ std::uint32_t protocol_of(const Provider& provider, const core::Limits& limits, 
     return is_iwarp_nic ? static_cast<std::uint32_t>(FI_PROTO_IWARP) : provider.protocol_msg;
 }
 
+/// The longest message, and the longest operation of a program that sends none.
+std::size_t max_message(const core::Limits& limits, fi_ep_type type, const fi_info* hints) {
+    if (!asks_messages(hints)) return kEndless;  // RMA is cut into as many requests as it takes
+    return type == FI_EP_MSG ? limits.max_message : core::RdmEndpoint::kMaxMessage;
+}
+
 std::uint64_t side_caps(std::uint64_t caps, std::uint64_t side, std::uint64_t extra) {
     return caps & (kMessageCaps | kMemoryCaps | side | extra);
 }
@@ -90,7 +106,8 @@ std::uint64_t tx_caps(std::uint64_t caps) {
     return side_caps(caps, kSendCaps, FI_FENCE | FI_RMA_PMEM);
 }
 std::uint64_t rx_caps(std::uint64_t caps) {
-    return side_caps(caps, kReceiveCaps, FI_MULTI_RECV | FI_RMA_EVENT | FI_RMA_PMEM);
+    return side_caps(caps, kReceiveCaps,
+                     FI_MULTI_RECV | FI_RMA_EVENT | FI_RMA_PMEM | FI_SOURCE | FI_DIRECTED_RECV);
 }
 constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
@@ -104,6 +121,7 @@ std::uint64_t granted_caps(const Offer& offer, const fi_info* hints) {
     std::uint64_t secondary = offer.info.caps & kSecondaryCaps;
     if ((primary & FI_RMA) == 0) secondary &= ~kNeedRma;
     if ((primary & FI_RECV) == 0) secondary &= ~FI_MULTI_RECV;
+    if ((asked & FI_SOURCE) == 0) secondary &= ~FI_SOURCE;  // it may cost: only who asks gets it
     return primary | secondary;
 }
 
@@ -202,10 +220,13 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
     // comp_order is obsolete since 2.0; queue pairs complete in posting order all the same
     const std::uint64_t comp_order = api_at_least(api_version, 2, 0) ? 0 : FI_ORDER_STRICT;
 
+    if (row.same_host) missing_caps |= FI_REMOTE_COMM;
+
     info.caps = can.caps & ~missing_caps;
     info.mode = old_api && (mr_needed & FI_MR_LOCAL) ? FI_LOCAL_MR : 0;
-    const std::size_t data_size = cq_data_size(limits, hints);
-    if (data_size != 0 && takes_receives_for_data(limits)) info.mode |= FI_RX_CQ_DATA;
+    const std::size_t data_size = cq_data_size(limits, type, hints);
+    if (type == FI_EP_MSG && data_size != 0 && takes_receives_for_data(limits))
+        info.mode |= FI_RX_CQ_DATA;
     info.tx_attr = &tx;
     info.rx_attr = &rx;
     info.ep_attr = &ep;
@@ -233,8 +254,7 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
     ep.type = type;
     ep.protocol = protocol_of(provider, limits, type);
     ep.protocol_version = 1;
-    // A message is one work request; RMA is cut into as many as it takes.
-    ep.max_msg_size = asks_messages(hints) ? limits.max_message : kEndless;
+    ep.max_msg_size = max_message(limits, type, hints);
     ep.max_order_raw_size = kAnySize;
     ep.max_order_waw_size = kAnySize;
     ep.tx_ctx_cnt = 1;

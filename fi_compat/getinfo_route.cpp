@@ -247,7 +247,8 @@ private:
         const std::uint32_t format = request_.hints != nullptr ? request_.hints->addr_format : 0;
         if (format_fits(format, source.family()))
             routes_.push_back(
-                {source, destination, local, interface.name, network_text(interface)});
+                {source, destination, local, interface.name, network_text(interface),
+                 destination.empty() || owner_of(destination, interfaces_) != nullptr});
         else if (routes_.empty())
             why_none_ = "no address of the format that hints->addr_format asks for";
     }

@@ -18,6 +18,7 @@ struct Route {
     core::SocketAddress local;        ///< the interface's address: ours, when source is a wildcard
     std::string interface;            ///< "eth0"
     std::string network;              ///< "192.0.2.0/24"
+    bool same_host;                   ///< the destination, if there is one, is an address of ours
 };
 
 struct RouteRequest {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fi_msg(3): messages, from endpoints and from shared receive contexts.
+// fi_msg(3): messages of connected endpoints, and of the receive contexts that these share.
 #include "fi_compat/boundary.hpp"
 #include "fi_compat/endpoint.hpp"
 #include "fi_compat/srx.hpp"
@@ -8,6 +8,8 @@
 
 namespace compat::fi {
 namespace {
+
+constexpr fi_addr_t kThePeer = FI_ADDR_UNSPEC;  // a connection has one
 
 int check_send(const Endpoint& endpoint, core::OpFlags flags, std::uint64_t length) noexcept {
     if (!endpoint.caps().send) return -FI_EOPNOTSUPP;
@@ -27,13 +29,13 @@ int check_send(const Endpoint& endpoint, core::OpFlags flags, std::uint64_t leng
     if (bad == 0 && needs_desc && desc == nullptr && length != 0) bad = -FI_EINVAL;
     if (bad != 0) [[unlikely]]
         return endpoint.refuse(bad);
-    return endpoint.post(
-        core::SingleOperation{.opcode = opcode,
-                              .flags = flags,
-                              .local = {const_cast<void*>(buffer), length, lkey_of(desc, buffer)},
-                              .imm = data & endpoint.data_mask(),
-                              .context = context,
-                              .entry_flags = kSendEntry});
+    return endpoint.post(kThePeer, core::SingleOperation{.opcode = opcode,
+                                                         .flags = flags,
+                                                         .local = {const_cast<void*>(buffer),
+                                                                   length, lkey_of(desc, buffer)},
+                                                         .imm = data & endpoint.data_mask(),
+                                                         .context = context,
+                                                         .entry_flags = kSendEntry});
 }
 
 ssize_t send_list(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, const iovec* iov,
@@ -45,13 +47,17 @@ ssize_t send_list(Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags, 
     int bad = local.add(iov, descs, count, needs_desc);
     if (bad == 0) bad = check_send(endpoint, flags, local.length());
     if (bad != 0) return endpoint.refuse(bad);
-    return endpoint.post(core::Operation{.opcode = opcode,
-                                         .flags = flags,
-                                         .local = local.buffers(),
-                                         .length = local.length(),
-                                         .imm = data & endpoint.data_mask(),
-                                         .context = context,
-                                         .entry_flags = kSendEntry});
+    return endpoint.post(kThePeer, core::Operation{.opcode = opcode,
+                                                   .flags = flags,
+                                                   .local = local.buffers(),
+                                                   .length = local.length(),
+                                                   .imm = data & endpoint.data_mask(),
+                                                   .context = context,
+                                                   .entry_flags = kSendEntry});
+}
+
+Endpoint& endpoint_of(const EpFace& face) {
+    return static_cast<Endpoint&>(face.endpoint());
 }
 
 core::OpFlags plain(const EpFace& face) {
@@ -61,18 +67,19 @@ core::OpFlags plain(const EpFace& face) {
 ssize_t msg_send(fid_ep* fid, const void* buffer, std::size_t length, void* desc, fi_addr_t,
                  void* context) {
     const EpFace& face = EpFace::of(fid);
-    return send(face.endpoint(), core::Opcode::send, plain(face), buffer, length, desc, 0, context);
+    return send(endpoint_of(face), core::Opcode::send, plain(face), buffer, length, desc, 0,
+                context);
 }
 
 ssize_t msg_sendv(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t,
                   void* context) {
     const EpFace& face = EpFace::of(fid);
-    return send_list(face.endpoint(), core::Opcode::send, plain(face), iov, descs, count, 0,
+    return send_list(endpoint_of(face), core::Opcode::send, plain(face), iov, descs, count, 0,
                      context);
 }
 
 ssize_t msg_sendmsg(fid_ep* fid, const fi_msg* msg, std::uint64_t fi_flags) {
-    Endpoint& endpoint = EpFace::of(fid).endpoint();
+    Endpoint& endpoint = endpoint_of(EpFace::of(fid));
     if (!only_bits(fi_flags, endpoint.granted_flags())) return endpoint.refuse(-FI_EBADFLAGS);
     const core::Opcode opcode =
         carries_data(fi_flags) ? core::Opcode::send_imm : core::Opcode::send;
@@ -82,7 +89,7 @@ ssize_t msg_sendmsg(fid_ep* fid, const fi_msg* msg, std::uint64_t fi_flags) {
 
 ssize_t msg_inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t) {
     const EpFace& face = EpFace::of(fid);
-    return send(face.endpoint(), core::Opcode::send, face.injecting(), buffer, length, nullptr, 0,
+    return send(endpoint_of(face), core::Opcode::send, face.injecting(), buffer, length, nullptr, 0,
                 nullptr);
 }
 
@@ -90,8 +97,8 @@ ssize_t msg_senddata(fid_ep* fid, const void* buffer, std::size_t length, void* 
                      std::uint64_t data, fi_addr_t, void* context) {
     const EpFace& face = EpFace::of(fid);
     if (!carries_data(face.endpoint().granted_flags()))
-        return face.endpoint().refuse(-FI_EOPNOTSUPP);
-    return send(face.endpoint(), core::Opcode::send_imm, plain(face), buffer, length, desc, data,
+        return endpoint_of(face).refuse(-FI_EOPNOTSUPP);
+    return send(endpoint_of(face), core::Opcode::send_imm, plain(face), buffer, length, desc, data,
                 context);
 }
 
@@ -99,9 +106,9 @@ ssize_t msg_injectdata(fid_ep* fid, const void* buffer, std::size_t length, std:
                        fi_addr_t) {
     const EpFace& face = EpFace::of(fid);
     if (!carries_data(face.endpoint().granted_flags()))
-        return face.endpoint().refuse(-FI_EOPNOTSUPP);
-    return send(face.endpoint(), core::Opcode::send_imm, face.injecting(), buffer, length, nullptr,
-                data, nullptr);
+        return endpoint_of(face).refuse(-FI_EOPNOTSUPP);
+    return send(endpoint_of(face), core::Opcode::send_imm, face.injecting(), buffer, length,
+                nullptr, data, nullptr);
 }
 
 /// Where a receive goes, and the rules it must keep.
@@ -128,7 +135,7 @@ Receiver receiver_of(Endpoint& endpoint) {
     return {endpoint.receives(), endpoint.limits().rx_iov, endpoint.desc_required()};
 }
 Receiver receiver_of(Srx& srx) {
-    return {&srx.queue(), srx.iov_limit(), srx.desc_required()};
+    return {srx.queue(), srx.iov_limit(), srx.desc_required()};
 }
 
 /// An endpoint whose receives come from a shared context takes none itself.
@@ -139,7 +146,7 @@ int check_receives(const Endpoint& endpoint) {
 ssize_t msg_recvv(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t,
                   void* context) {
     const EpFace& face = EpFace::of(fid);
-    Endpoint& endpoint = face.endpoint();
+    Endpoint& endpoint = endpoint_of(face);
     if (const int bad = check_receives(endpoint); bad != 0) return bad;
     return receive(receiver_of(endpoint), iov, descs, count,
                    endpoint.receive_entry(face.rx_flags()), is_multi_receive(face.rx_flags()),
@@ -153,7 +160,7 @@ ssize_t msg_recv(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_a
 }
 
 ssize_t msg_recvmsg(fid_ep* fid, const fi_msg* msg, std::uint64_t fi_flags) {
-    Endpoint& endpoint = EpFace::of(fid).endpoint();
+    Endpoint& endpoint = endpoint_of(EpFace::of(fid));
     if (const int bad = check_receives(endpoint); bad != 0) return bad;
     if (!only_bits(fi_flags, kReceiveFlags)) return -FI_EBADFLAGS;
     return receive(receiver_of(endpoint), msg->msg_iov, msg->desc, msg->iov_count,

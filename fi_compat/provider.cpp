@@ -59,7 +59,8 @@ constexpr std::array kProviders{
              .protocol_msg = 0,
              .protocol_rdm = FI_PROTO_SHM,
              .offers_msg = false,
-             .offers_rdm = true},
+             .offers_rdm = true,
+             .same_host = true},
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Provider {
     std::uint32_t protocol_rdm;  ///< the same of FI_EP_RDM
     bool offers_msg;
     bool offers_rdm;
+    bool same_host = false;  ///< reaches this host only, by addresses in text
 };
 
 std::span<const Provider> providers() noexcept;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fi_rma(3): the nine calls, and how each becomes one operation of the engine.
+// fi_rma(3): the nine calls, and how each becomes one operation of the engine. The same for both
+// types of endpoints: Ep is Endpoint or RdmEp.
 #include <limits>
 
 #include "fi_compat/boundary.hpp"
 #include "fi_compat/endpoint.hpp"
+#include "fi_compat/rdm_ep.hpp"
 #include "fi_compat/transfer.hpp"
 
 namespace compat::fi {
@@ -13,6 +15,7 @@ constexpr std::uint64_t kMaxKey = std::numeric_limits<std::uint32_t>::max();
 
 /// Where the bytes go or come from, as calls without a list name it.
 struct Target {
+    fi_addr_t peer;
     std::uint64_t address;
     std::uint64_t key;
 };
@@ -22,7 +25,7 @@ std::uint64_t entry_of(core::Opcode opcode) {
 }
 
 /// 0, or why an operation of so many bytes cannot be.
-int check(const Endpoint& endpoint, core::Opcode opcode, core::OpFlags flags,
+int check(const EndpointBase& endpoint, core::Opcode opcode, core::OpFlags flags,
           std::uint64_t length) noexcept {
     const bool reads = opcode == core::Opcode::read;
     if (reads ? !endpoint.caps().read : !endpoint.caps().write) return -FI_EOPNOTSUPP;
@@ -38,6 +41,11 @@ int check_key(std::uint64_t key, std::uint64_t length) noexcept {
     return key > kMaxKey && length != 0 ? -FI_EKEYREJECTED : 0;
 }
 
+template <class Ep>
+Ep& endpoint_of(const EpFace& face) {
+    return static_cast<Ep&>(face.endpoint());
+}
+
 core::OpFlags plain(const EpFace& face) {
     return face.endpoint().with_entry(face.plain());
 }
@@ -48,7 +56,8 @@ core::OpFlags reading(const EpFace& face) {
 }
 
 /// Calls with one buffer.
-[[gnu::always_inline]] inline ssize_t transfer(Endpoint& endpoint, core::Opcode opcode,
+template <class Ep>
+[[gnu::always_inline]] inline ssize_t transfer(Ep& endpoint, core::Opcode opcode,
                                                core::OpFlags flags, const void* buffer,
                                                std::size_t length, void* desc, Target target,
                                                std::uint64_t data, void* context) noexcept {
@@ -59,6 +68,7 @@ core::OpFlags reading(const EpFace& face) {
     if (bad != 0) [[unlikely]]
         return endpoint.refuse(bad);
     return endpoint.post(
+        target.peer,
         core::SingleOperation{.opcode = opcode,
                               .flags = flags,
                               .has_remote = true,
@@ -71,9 +81,10 @@ core::OpFlags reading(const EpFace& face) {
 }
 
 /// Calls with a list of local buffers and one target.
+template <class Ep>
 ssize_t transfer_list(EpFace& face, core::Opcode opcode, const iovec* iov, void** descs,
                       std::size_t count, Target target, void* context) noexcept {
-    Endpoint& endpoint = face.endpoint();
+    Ep& endpoint = endpoint_of<Ep>(face);
     const core::OpFlags flags = opcode == core::Opcode::read ? reading(face) : plain(face);
     if (count > endpoint.limits().tx_iov) return endpoint.refuse(-FI_EINVAL);
     LocalList local;
@@ -84,13 +95,13 @@ ssize_t transfer_list(EpFace& face, core::Opcode opcode, const iovec* iov, void*
     if (bad != 0) return endpoint.refuse(bad);
     const core::RemoteRange remote{target.address, local.length(),
                                    static_cast<std::uint32_t>(target.key)};
-    return endpoint.post(core::Operation{.opcode = opcode,
-                                         .flags = flags,
-                                         .local = local.buffers(),
-                                         .remote = {&remote, 1},
-                                         .length = local.length(),
-                                         .context = context,
-                                         .entry_flags = entry_of(opcode)});
+    return endpoint.post(target.peer, core::Operation{.opcode = opcode,
+                                                      .flags = flags,
+                                                      .local = local.buffers(),
+                                                      .remote = {&remote, 1},
+                                                      .length = local.length(),
+                                                      .context = context,
+                                                      .entry_flags = entry_of(opcode)});
 }
 
 /// The remote ranges of a message call, checked against the bytes that are to move. Neighbours
@@ -131,9 +142,10 @@ private:
     std::size_t count_ = 0;
 };
 
+template <class Ep>
 ssize_t transfer_message(fid_ep* fid, core::Opcode opcode, const fi_msg_rma* msg,
                          std::uint64_t fi_flags) noexcept {
-    Endpoint& endpoint = EpFace::of(fid).endpoint();
+    Ep& endpoint = endpoint_of<Ep>(EpFace::of(fid));
     const std::uint64_t takes = opcode == core::Opcode::read
                                     ? endpoint.granted_flags() & ~kOnlyOfWrites
                                     : endpoint.granted_flags();
@@ -150,89 +162,102 @@ ssize_t transfer_message(fid_ep* fid, core::Opcode opcode, const fi_msg_rma* msg
     if (bad == 0) bad = check(endpoint, opcode, flags, local.length());
     if (bad != 0) return endpoint.refuse(bad);
     if (carries_data(fi_flags)) opcode = core::Opcode::write_imm;
-    return endpoint.post(core::Operation{.opcode = opcode,
-                                         .flags = flags,
-                                         .local = local.buffers(),
-                                         .remote = remote.ranges(),
-                                         .length = local.length(),
-                                         .imm = msg->data & endpoint.data_mask(),
-                                         .context = msg->context,
-                                         .entry_flags = entry_of(opcode)});
+    return endpoint.post(msg->addr, core::Operation{.opcode = opcode,
+                                                    .flags = flags,
+                                                    .local = local.buffers(),
+                                                    .remote = remote.ranges(),
+                                                    .length = local.length(),
+                                                    .imm = msg->data & endpoint.data_mask(),
+                                                    .context = msg->context,
+                                                    .entry_flags = entry_of(opcode)});
 }
 
-ssize_t rma_read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t,
+template <class Ep>
+ssize_t rma_read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t peer,
                  std::uint64_t address, std::uint64_t key, void* context) {
     const EpFace& face = EpFace::of(fid);
-    return transfer(face.endpoint(), core::Opcode::read, reading(face), buffer, length, desc,
-                    {address, key}, 0, context);
+    return transfer(endpoint_of<Ep>(face), core::Opcode::read, reading(face), buffer, length, desc,
+                    {peer, address, key}, 0, context);
 }
 
-ssize_t rma_readv(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t,
+template <class Ep>
+ssize_t rma_readv(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t peer,
                   std::uint64_t address, std::uint64_t key, void* context) {
-    return transfer_list(EpFace::of(fid), core::Opcode::read, iov, descs, count, {address, key},
-                         context);
+    return transfer_list<Ep>(EpFace::of(fid), core::Opcode::read, iov, descs, count,
+                             {peer, address, key}, context);
 }
 
+template <class Ep>
 ssize_t rma_readmsg(fid_ep* fid, const fi_msg_rma* msg, std::uint64_t flags) {
-    return transfer_message(fid, core::Opcode::read, msg, flags);
+    return transfer_message<Ep>(fid, core::Opcode::read, msg, flags);
 }
 
-ssize_t rma_write(fid_ep* fid, const void* buffer, std::size_t length, void* desc, fi_addr_t,
+template <class Ep>
+ssize_t rma_write(fid_ep* fid, const void* buffer, std::size_t length, void* desc, fi_addr_t peer,
                   std::uint64_t address, std::uint64_t key, void* context) {
     const EpFace& face = EpFace::of(fid);
-    return transfer(face.endpoint(), core::Opcode::write, plain(face), buffer, length, desc,
-                    {address, key}, 0, context);
+    return transfer(endpoint_of<Ep>(face), core::Opcode::write, plain(face), buffer, length, desc,
+                    {peer, address, key}, 0, context);
 }
 
-ssize_t rma_writev(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t,
+template <class Ep>
+ssize_t rma_writev(fid_ep* fid, const iovec* iov, void** descs, std::size_t count, fi_addr_t peer,
                    std::uint64_t address, std::uint64_t key, void* context) {
-    return transfer_list(EpFace::of(fid), core::Opcode::write, iov, descs, count, {address, key},
-                         context);
+    return transfer_list<Ep>(EpFace::of(fid), core::Opcode::write, iov, descs, count,
+                             {peer, address, key}, context);
 }
 
+template <class Ep>
 ssize_t rma_writemsg(fid_ep* fid, const fi_msg_rma* msg, std::uint64_t flags) {
-    return transfer_message(fid, core::Opcode::write, msg, flags);
+    return transfer_message<Ep>(fid, core::Opcode::write, msg, flags);
 }
 
-ssize_t rma_inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t,
+template <class Ep>
+ssize_t rma_inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t peer,
                    std::uint64_t address, std::uint64_t key) {
     const EpFace& face = EpFace::of(fid);
-    return transfer(face.endpoint(), core::Opcode::write, face.injecting(), buffer, length, nullptr,
-                    {address, key}, 0, nullptr);
+    return transfer(endpoint_of<Ep>(face), core::Opcode::write, face.injecting(), buffer, length,
+                    nullptr, {peer, address, key}, 0, nullptr);
 }
 
+template <class Ep>
 ssize_t rma_writedata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
-                      std::uint64_t data, fi_addr_t, std::uint64_t address, std::uint64_t key,
+                      std::uint64_t data, fi_addr_t peer, std::uint64_t address, std::uint64_t key,
                       void* context) {
     const EpFace& face = EpFace::of(fid);
     if (!carries_data(face.endpoint().granted_flags()))
-        return face.endpoint().refuse(-FI_EOPNOTSUPP);
-    return transfer(face.endpoint(), core::Opcode::write_imm, plain(face), buffer, length, desc,
-                    {address, key}, data, context);
+        return endpoint_of<Ep>(face).refuse(-FI_EOPNOTSUPP);
+    return transfer(endpoint_of<Ep>(face), core::Opcode::write_imm, plain(face), buffer, length,
+                    desc, {peer, address, key}, data, context);
 }
 
+template <class Ep>
 ssize_t rma_injectdata(fid_ep* fid, const void* buffer, std::size_t length, std::uint64_t data,
-                       fi_addr_t, std::uint64_t address, std::uint64_t key) {
+                       fi_addr_t peer, std::uint64_t address, std::uint64_t key) {
     const EpFace& face = EpFace::of(fid);
     if (!carries_data(face.endpoint().granted_flags()))
-        return face.endpoint().refuse(-FI_EOPNOTSUPP);
-    return transfer(face.endpoint(), core::Opcode::write_imm, face.injecting(), buffer, length,
-                    nullptr, {address, key}, data, nullptr);
+        return endpoint_of<Ep>(face).refuse(-FI_EOPNOTSUPP);
+    return transfer(endpoint_of<Ep>(face), core::Opcode::write_imm, face.injecting(), buffer,
+                    length, nullptr, {peer, address, key}, data, nullptr);
 }
+
+template <class Ep>
+constexpr fi_ops_rma kCalls = {
+    .size = sizeof(fi_ops_rma),
+    .read = rma_read<Ep>,
+    .readv = rma_readv<Ep>,
+    .readmsg = rma_readmsg<Ep>,
+    .write = rma_write<Ep>,
+    .writev = rma_writev<Ep>,
+    .writemsg = rma_writemsg<Ep>,
+    .inject = rma_inject<Ep>,
+    .writedata = rma_writedata<Ep>,
+    .injectdata = rma_injectdata<Ep>,
+};
 
 }  // namespace
 
-constinit fi_ops_rma kRmaOps = {
-    .size = sizeof(fi_ops_rma),
-    .read = rma_read,
-    .readv = rma_readv,
-    .readmsg = rma_readmsg,
-    .write = rma_write,
-    .writev = rma_writev,
-    .writemsg = rma_writemsg,
-    .inject = rma_inject,
-    .writedata = rma_writedata,
-    .injectdata = rma_injectdata,
-};
+constinit fi_ops_rma kRmaOps = kCalls<Endpoint>;
+constinit fi_ops_rma kRdmRmaOps = kCalls<RdmEp>;
 
 }  // namespace compat::fi

@@ -34,7 +34,7 @@ int srx_setopt(struct ::fid* face, int level, int name, const void* value, std::
     return c_boundary([&] { return Srx::of(face).setopt(level, name, value, length); });
 }
 ssize_t srx_rx_size_left(fid_ep* face) {
-    return static_cast<ssize_t>(Srx::of(face).queue().free_slots());
+    return static_cast<ssize_t>(Srx::of(face).free_slots());
 }
 
 constinit fi_ops kSrxFiOps = {
@@ -64,34 +64,52 @@ Srx::Srx(Domain& domain, const fi_rx_attr& attr, void* user_context)
     : Object(FI_CLASS_SRX_CTX, user_context, kSrxFiOps),
       domain_(domain),
       desc_required_(domain.mr_mode().local_keys),
+      directed_(to_caps(attr.caps).directed_receive),
       iov_limit_(std::min<std::size_t>({attr.iov_limit != 0 ? attr.iov_limit : SIZE_MAX,
                                         domain.limits().max_sge, core::kMaxSegments})),
       rx_flags_(attr.op_flags) {
     ops = &kSrxEpOps;
     cm = &kNoCmOps;
-    msg = &kSrxMsgOps;
+    msg = domain.connectionless() ? &kRdmSrxMsgOps : &kSrxMsgOps;
     rma = &kNoRmaOps;
-    tagged = &kNoTaggedOps;
+    tagged = domain.connectionless() ? &kRdmSrxTaggedOps : &kNoTaggedOps;
     atomic = &kNoAtomicOps;
     collective = &kNoCollectiveOps;
 }
 
 int Srx::open(Domain& domain, const fi_rx_attr& attr, fid_ep** out, void* user_context) {
     std::unique_ptr<Srx> srx(new Srx(domain, attr, user_context));
-    const std::size_t wanted = attr.size != 0 ? attr.size : kDefaultSize;
-    const auto depth =
-        static_cast<std::uint32_t>(std::min<std::size_t>(wanted, domain.limits().max_srq_wr));
-    const auto sges = static_cast<std::uint32_t>(srx->iov_limit_);
-    auto srq = domain.pd().create_srq(depth, sges);
-    if (!srq) return to_fi(srq.error());
-    auto queue = core::ReceiveQueue::create(depth, sges);
-    if (!queue) return to_fi(queue.error());
-    srx->srq_ = std::move(*srq);
-    srx->queue_ = std::move(*queue);
-    if (const core::Status opened = srx->queue_->open(*srx->srq_); !opened)
-        return to_fi(opened.error());
+    const core::Status created = srx->create_queues(attr.size != 0 ? attr.size : kDefaultSize);
+    if (!created) return to_fi(created.error());
     *out = srx.release()->face();
     return 0;
+}
+
+core::Status Srx::create_queues(std::size_t wanted) {
+    const auto depth =
+        static_cast<std::uint32_t>(std::min<std::size_t>(wanted, domain_->limits().max_srq_wr));
+    if (domain_->connectionless()) {
+        auto messages = core::MessageQueue::create(depth);
+        if (!messages) return core::failure(messages.error());
+        messages_ = std::move(*messages);
+        return {};
+    }
+    const auto sges = static_cast<std::uint32_t>(iov_limit_);
+    auto srq = domain_->pd().create_srq(depth, sges);
+    if (!srq) return core::failure(srq.error());
+    auto queue = core::ReceiveQueue::create(depth, sges);
+    if (!queue) return core::failure(queue.error());
+    srq_ = std::move(*srq);
+    queue_ = std::move(*queue);
+    return queue_->open(*srq_);
+}
+
+ssize_t Srx::receive(const core::MessageReceive& receive) noexcept {
+    return to_return(messages_->post(receive));
+}
+
+std::size_t Srx::free_slots() noexcept {
+    return messages_ ? messages_->free_slots() : queue_->free_slots();
 }
 
 void Srx::join(Cq* cq, bool selective) {
@@ -111,7 +129,8 @@ bool Srx::receive_entry(std::uint64_t flags) noexcept {
 }
 
 int Srx::cancel(void* receive_context) {
-    const auto cancelled = queue_->cancel(receive_context);
+    const auto cancelled =
+        messages_ ? messages_->cancel(receive_context) : queue_->cancel(receive_context);
     if (!cancelled) return cancel_errno(cancelled.error());
     const std::lock_guard lock(mutex_);
     // It was meant for any of the endpoints; without one there is nobody to tell.
@@ -121,14 +140,18 @@ int Srx::cancel(void* receive_context) {
 
 int Srx::getopt(int level, int name, void* value, std::size_t* length) {
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-    return get_size_option(queue_->min_multiple(), value, length);
+    return get_size_option(min_multiple_, value, length);
 }
 
 int Srx::setopt(int level, int name, const void* value, std::size_t length) {
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
     std::size_t size = 0;
     if (const int taken = take_size_option(value, length, size); taken != 0) return taken;
-    queue_->set_min_multiple(size);
+    if (messages_)
+        messages_->set_min_multiple(size);
+    else
+        queue_->set_min_multiple(size);
+    min_multiple_ = size;
     return 0;
 }
 

@@ -75,7 +75,7 @@ struct fi_info* rig_hints(const struct rig_options* options) {
     CHECK(hints != NULL);
     hints->caps = options->caps != 0 ? options->caps : FI_MSG | FI_RMA;
     hints->mode = options->mode;
-    hints->ep_attr->type = FI_EP_MSG;
+    hints->ep_attr->type = options->rdm ? FI_EP_RDM : FI_EP_MSG;
     hints->ep_attr->max_msg_size = options->max_msg_size;
     hints->addr_format = FI_SOCKADDR_IN;
     hints->domain_attr->mr_mode = options->mr_mode;
@@ -92,14 +92,19 @@ struct fi_info* rig_hints(const struct rig_options* options) {
 }
 
 static void open_queues(struct rig* rig) {
-    struct fi_cq_attr attr = {
-        .size = rig->options->cq_size, .format = FI_CQ_FORMAT_DATA, .wait_obj = rig->options->wait};
+    struct fi_cq_attr attr = {.size = rig->options->cq_size,
+                              .format = rig->options->rdm ? FI_CQ_FORMAT_TAGGED : FI_CQ_FORMAT_DATA,
+                              .wait_obj = rig->options->wait};
     MUST(fi_cq_open(rig->domain, &attr, &rig->tx, NULL));
     MUST(fi_cq_open(rig->domain, &attr, &rig->rx, NULL));
     if (rig->options->counters) {
         struct fi_cntr_attr cntr = {.wait_obj = FI_WAIT_UNSPEC};
         for (size_t i = 0; i < RIG_LENGTH(rig->counters); ++i)
             MUST(fi_cntr_open(rig->domain, &cntr, &rig->counters[i], NULL));
+    }
+    if (rig->options->rdm) {
+        struct fi_av_attr av = {.type = FI_AV_MAP};
+        MUST(fi_av_open(rig->domain, &av, &rig->av, NULL));
     }
     if (rig->options->shared_transmit)
         MUST(fi_stx_context(rig->domain, rig->info->tx_attr, &rig->stx, NULL));
@@ -145,7 +150,7 @@ struct fi_info* rig_find_target(struct rig* rig) {
 struct fid_ep* rig_endpoint(struct rig* rig, struct fi_info* info) {
     struct fid_ep* ep = NULL;
     MUST(fi_endpoint(rig->domain, info, &ep, NULL));
-    MUST(fi_ep_bind(ep, &rig->eq->fid, 0));
+    MUST(fi_ep_bind(ep, rig->options->rdm ? &rig->av->fid : &rig->eq->fid, 0));
     if (rig->options->counters) {
         const uint64_t kinds[] = {FI_WRITE, FI_READ, FI_SEND};
         for (size_t i = 0; i < RIG_LENGTH(kinds); ++i)
@@ -200,7 +205,24 @@ static void connect_one(struct rig* rig) {
     fi_freeinfo(info);
 }
 
+fi_addr_t rig_insert_other(struct rig* rig, struct fid_ep* ep) {
+    struct sockaddr_in name;
+    size_t length = sizeof name;
+    MUST(fi_getname(&ep->fid, &name, &length));
+    EQUAL(length, sizeof name);
+    rig_say(rig, &name, sizeof name);
+    rig_hear(rig, &name, sizeof name);
+    fi_addr_t address = FI_ADDR_NOTAVAIL;
+    EQUAL(fi_av_insert(rig->av, &name, 1, &address, 0, NULL), 1);
+    return address;
+}
+
 void rig_connect(struct rig* rig) {
+    if (rig->options->rdm) {
+        rig->ep = rig_endpoint(rig, rig->info);
+        rig->peer = rig_insert_other(rig, rig->ep);
+        return;
+    }
     if (rig->target)
         accept_one(rig);
     else
@@ -222,6 +244,7 @@ void rig_close(struct rig* rig) {
     CLOSE(rig->pep);
     CLOSE(rig->srx);
     CLOSE(rig->stx);
+    CLOSE(rig->av);
     for (size_t i = 0; i < RIG_LENGTH(rig->counters); ++i) CLOSE(rig->counters[i]);
     CLOSE(rig->tx);
     CLOSE(rig->rx);
@@ -247,7 +270,13 @@ struct rig_target rig_describe(struct rig* rig, struct fid_mr* mr, void* at, siz
 }
 
 struct fi_cq_data_entry rig_next(struct rig* rig, struct fid_cq* cq) {
-    struct fi_cq_data_entry entry = {0};
+    const struct fi_cq_tagged_entry entry = rig_next_tagged(rig, cq);
+    return (struct fi_cq_data_entry){entry.op_context, entry.flags, entry.len, entry.buf,
+                                     entry.data};
+}
+
+struct fi_cq_tagged_entry rig_next_tagged(struct rig* rig, struct fid_cq* cq) {
+    struct fi_cq_tagged_entry entry = {0};
     const double end = rig_seconds() + RIG_TIMEOUT_MS / 1e3;
     ssize_t count;
     while ((count = fi_cq_read(cq, &entry, 1)) == -FI_EAGAIN) {
@@ -266,7 +295,7 @@ struct fi_cq_data_entry rig_next(struct rig* rig, struct fid_cq* cq) {
 }
 
 struct fi_cq_err_entry rig_next_error(struct rig* rig, struct fid_cq* cq) {
-    struct fi_cq_data_entry entry;
+    struct fi_cq_tagged_entry entry;
     const double end = rig_seconds() + RIG_TIMEOUT_MS / 1e3;
     ssize_t count;
     while ((count = fi_cq_read(cq, &entry, 1)) == -FI_EAGAIN) {
@@ -280,7 +309,7 @@ struct fi_cq_err_entry rig_next_error(struct rig* rig, struct fid_cq* cq) {
 }
 
 void rig_expect_nothing(struct fid_cq* cq) {
-    struct fi_cq_data_entry entry;
+    struct fi_cq_tagged_entry entry;
     for (int i = 0; i < QUIET_POLLS; ++i) CODE(fi_cq_read(cq, &entry, 1), -FI_EAGAIN);
 }
 

@@ -25,6 +25,7 @@ enum { RIG_SKIPPED = 77, RIG_TIMEOUT_MS = 60000 };
 
 // How a test wants its endpoint.
 struct rig_options {
+    bool rdm;       // connectionless endpoints: rig.peer is the other one
     uint64_t caps;  // FI_MSG | FI_RMA if 0
     uint64_t mode;
     uint64_t op_flags;      // tx_attr.op_flags
@@ -53,6 +54,8 @@ struct rig {
     struct fid_cq* rx;
     struct fid_pep* pep;
     struct fid_ep* ep;
+    struct fid_av* av;
+    fi_addr_t peer;
     struct fid_stx* stx;
     struct fid_ep* srx;
     struct fid_cntr* counters[3];  // FI_WRITE, FI_READ, FI_SEND
@@ -114,7 +117,8 @@ struct fi_info* rig_find_target(struct rig* rig);  // an info with the address t
 struct fid_ep* rig_endpoint(struct rig* rig, struct fi_info* info);  // bound and enabled
 struct fi_eq_cm_entry* rig_event(struct rig* rig, uint32_t wanted);  // the next event is that one
 ssize_t rig_event_size(void);                                        // bytes of the last event
-void rig_connect(struct rig* rig);                                   // one connection, from nothing
+void rig_connect(struct rig* rig);  // one connection, or a peer's address, from nothing
+fi_addr_t rig_insert_other(struct rig* rig, struct fid_ep* ep);  // both exchange their names
 void rig_close_endpoint(struct rig* rig);
 void rig_close(struct rig* rig);  // everything
 
@@ -128,8 +132,9 @@ struct rig_target {
 };
 struct rig_target rig_describe(struct rig* rig, struct fid_mr* mr, void* at, size_t size);
 
-// The next entry of a queue, which is a success.
+// The next entry of a queue, which is a success. Queues of connectionless endpoints have tags.
 struct fi_cq_data_entry rig_next(struct rig* rig, struct fid_cq* cq);
+struct fi_cq_tagged_entry rig_next_tagged(struct rig* rig, struct fid_cq* cq);
 // The next one is a failure.
 struct fi_cq_err_entry rig_next_error(struct rig* rig, struct fid_cq* cq);
 void rig_expect_nothing(struct fid_cq* cq);  // nothing there, after some polling

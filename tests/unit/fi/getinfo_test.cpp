@@ -228,11 +228,14 @@ void a_program_without_memory_gets_no_memory_caps(void** state) {
 
 void long_transfers_are_for_memory_alone(void** state) {
     Rig& rig = rig_of(state);
+    rig.hints->ep_attr->type = FI_EP_MSG;
     rig.hints->caps = FI_RMA;
     rig.hints->ep_attr->max_msg_size = std::size_t{1} << 40;
     assert_int_equal(rig.get(), 0);
     rig.hints->caps = FI_RMA | FI_MSG;  // a message is never cut up
     assert_int_equal(rig.get(), -FI_ENODATA);
+    rig.hints->ep_attr->type = FI_EP_RDM;  // but fetched in as many reads as it takes
+    assert_int_equal(rig.get(), 0);
 }
 
 // --- mr_mode ------------------------------------------------------------------------------------
@@ -446,6 +449,7 @@ void one_hint_too_much_is_found_by_name(void** state) {
     device.current_limits.imm_without_receive = true;
     for (const RefusedRow& row : kRefused) {
         fi_info* hints = fi_allocinfo();
+        hints->ep_attr->type = FI_EP_MSG;
         row.ask(*hints);
         const fi::Offer offer(*fi::find_provider("compat"), device, FI_EP_MSG, row.api, hints);
         const auto mismatch = fi::find_mismatch(offer, *hints, row.api);
@@ -527,6 +531,7 @@ void order_sizes_matter_with_memory_only(void** state) {
 void without_an_address_every_interface_is_offered_and_loopback_last(void** state) {
     Rig& rig = rig_of(state);
     rig.hints->addr_format = FI_SOCKADDR_IN;
+    rig.hints->ep_attr->type = FI_EP_MSG;
     assert_int_equal(rig.get(), 0);
     bool seen_loopback = false;
     for (const fi_info* info = rig.info; info != nullptr; info = info->next) {
@@ -543,6 +548,7 @@ void without_an_address_every_interface_is_offered_and_loopback_last(void** stat
 
 void a_peer_is_reached_from_the_right_interface(void** state) {
     Rig& rig = rig_of(state);
+    rig.hints->ep_attr->type = FI_EP_MSG;
     assert_int_equal(rig.get(kApi, "127.0.0.1", "7471"), 0);
     assert_int_equal(destination_of(*rig.info).sin_port, htons(7471));
     assert_int_equal(destination_of(*rig.info).sin_addr.s_addr, htonl(INADDR_LOOPBACK));
@@ -624,7 +630,7 @@ void address_formats_select_families(void** state) {
         {FI_FORMAT_UNSPEC, true, true}, {FI_SOCKADDR, true, true},
         {FI_SOCKADDR_IP, true, true},   {FI_SOCKADDR_IN, true, false},
         {FI_SOCKADDR_IN6, false, true}, {FI_SOCKADDR_IB, false, false},
-        {FI_ADDR_STR, false, false},    {FI_ADDR_PSMX3, false, false},
+        {FI_ADDR_STR, true, true},      {FI_ADDR_PSMX3, false, false},
     };
     for (const Row& row : rows) {
         assert_int_equal(fi::format_fits(row.format, AF_INET), row.in);
@@ -636,6 +642,7 @@ void address_formats_select_families(void** state) {
 
 void domain_and_fabric_names_select_an_interface(void** state) {
     Rig& rig = rig_of(state);
+    rig.hints->ep_attr->type = FI_EP_MSG;
     rig.hints->domain_attr->name = strdup("LO");
     assert_int_equal(rig.get(), 0);
     for (const fi_info* info = rig.info; info != nullptr; info = info->next)
@@ -703,8 +710,86 @@ void every_version_since_the_first_is_served(void** state) {
         assert_int_equal(rig.get(FI_VERSION(2, minor)), 0);
 }
 
+// --- connectionless endpoints -------------------------------------------------------------------
+
+void connectionless_endpoints_answer_to_each_name(void** state) {
+    Rig& rig = rig_of(state);
+    const struct {
+        const char* name;
+        std::uint32_t protocol;
+        std::uint32_t format;
+    } rows[] = {
+        {"compat", FI_PROTO_IWARP_RDM, FI_SOCKADDR_IN},
+        {"tcp", FI_PROTO_XNET, FI_SOCKADDR_IN},
+        {"tcp;ofi_rxm", FI_PROTO_RXM, FI_SOCKADDR_IN},
+        {"sockets", FI_PROTO_SOCK_TCP, FI_SOCKADDR_IN},
+        {"shm", FI_PROTO_SHM, FI_ADDR_STR},
+    };
+    rig.hints->ep_attr->type = FI_EP_RDM;
+    for (const auto& row : rows) {
+        rig.name(row.name);
+        assert_int_equal(rig.get(kApi, "127.0.0.1", "7471"), 0);
+        assert_int_equal(rig.info->ep_attr->type, FI_EP_RDM);
+        assert_int_equal(rig.info->ep_attr->protocol, row.protocol);
+        assert_int_equal(rig.info->addr_format, row.format);
+        assert_string_equal(rig.info->fabric_attr->prov_name, row.name);
+        assert_int_equal(rig.info->domain_attr->cq_data_size, 8);
+    }
+}
+
+void connectionless_endpoints_have_what_programs_ask_for(void** state) {
+    Rig& rig = rig_of(state);
+    rig.hints->ep_attr->type = FI_EP_RDM;
+    rig.hints->mode = FI_CONTEXT;
+    rig.hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+    rig.hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    const struct {
+        std::uint64_t caps;
+        int mr_mode;
+        int granted;
+    } rows[] = {
+        {FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE,
+         FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, 0},
+        {FI_RMA, 0, 0},
+        {FI_RMA | FI_RMA_EVENT, FI_MR_LOCAL, 0},
+        {FI_MSG | FI_RMA, FI_MR_BASIC, FI_MR_BASIC},
+        {FI_MSG | FI_RMA, FI_MR_SCALABLE, FI_MR_SCALABLE},
+    };
+    for (const auto& row : rows) {
+        rig.hints->caps = row.caps;
+        rig.hints->domain_attr->mr_mode = row.mr_mode;
+        assert_int_equal(rig.get(), 0);
+        assert_true((rig.info->caps & row.caps) == row.caps);
+        assert_int_equal(rig.info->domain_attr->mr_mode, row.granted);
+        assert_int_equal(rig.info->caps & FI_SOURCE, row.caps & FI_SOURCE);
+    }
+    rig.hints->caps = FI_MSG | FI_ATOMIC;
+    assert_int_equal(rig.get(), -FI_ENODATA);
+}
+
+void shared_memory_is_for_one_host(void** state) {
+    Rig& rig = rig_of(state);
+    rig.name("shm");
+    assert_int_equal(rig.get(), 0);
+    assert_string_equal(rig.info->domain_attr->name, "shm");
+    assert_string_equal(rig.info->fabric_attr->name, "shm");
+    assert_int_equal(rig.info->caps & FI_REMOTE_COMM, 0);
+    assert_int_equal(rig.get(kApi, nullptr, "7471", FI_SOURCE), 0);
+    assert_string_equal(static_cast<const char*>(rig.info->src_addr),
+                        "fi_sockaddr_in://127.0.0.1:7471");
+    assert_int_equal(rig.info->src_addrlen,
+                     std::strlen(static_cast<const char*>(rig.info->src_addr)) + 1);
+    assert_int_equal(rig.get(kApi, "fi_sockaddr_in://127.0.0.1:7", nullptr), 0);
+    assert_string_equal(static_cast<const char*>(rig.info->dest_addr),
+                        "fi_sockaddr_in://127.0.0.1:7");
+    assert_int_equal(rig.get(kApi, "203.0.113.77", "7471"), -FI_ENODATA);
+    rig.hints->addr_format = FI_SOCKADDR_IN;
+    assert_int_equal(rig.get(), -FI_ENODATA);
+}
+
 void who_asks_is_told_why(void** state) {
     Rig& rig = rig_of(state);
+    rig.hints->ep_attr->type = FI_EP_MSG;
     rig.hints->caps = FI_MSG | FI_TAGGED;
     assert_string_equal(stderr_of([&] { rig.get(); }).c_str(), "");
     setenv("FABRIC_COMPAT_EXPLAIN", "1", 1);
@@ -779,6 +864,9 @@ int main() {
         INFO_TEST(a_handle_is_passed_through),
         INFO_TEST(bad_calls_are_refused),
         INFO_TEST(every_version_since_the_first_is_served),
+        INFO_TEST(connectionless_endpoints_answer_to_each_name),
+        INFO_TEST(connectionless_endpoints_have_what_programs_ask_for),
+        INFO_TEST(shared_memory_is_for_one_host),
         INFO_TEST(who_asks_is_told_why),
         INFO_TEST(a_name_or_an_address_that_is_wrong_is_named_with_those_that_are_right),
     };
