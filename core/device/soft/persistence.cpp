@@ -16,8 +16,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <string_view>
+#include <vector>
 
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
@@ -111,25 +113,65 @@ public:
 
 #ifdef COMPAT_HAVE_PMEM2
 
-UniqueFd open_by_path(const Mapping& mapping) {
-    struct stat status {};
-    UniqueFd fd(open(mapping.path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-    if (!fd || fstat(fd.get(), &status) != 0 || !is_mapped_file(status, mapping, true)) return {};
-    return fd;
+/// Descriptors of mapped files, one a file, which are never closed: the program would lose its
+/// record locks (fcntl(2)) on a file with the first descriptor of it that anybody here closes.
+class KeptFiles {
+public:
+    /// The file at that path if it is the mapped one; else -1.
+    int open(const char* path, const Mapping& mapping) {
+        // To look at a file by this descriptor and close it again costs no locks.
+        const UniqueFd look(::open(path, O_PATH | O_CLOEXEC));
+        struct stat status {};
+        if (!look || fstat(look.get(), &status) != 0 || !is_mapped_file(status, mapping, true))
+            return -1;
+        const std::lock_guard guard(lock_);
+        // The program may have closed what is not its own.
+        std::erase_if(files_, [](const File& file) { return !is_still(file); });
+        for (const File& file : files_)
+            if (file.device == status.st_dev && file.inode == status.st_ino) return file.fd;
+        files_.reserve(files_.size() + 1);
+        char again[32];
+        std::snprintf(again, sizeof again, "/proc/self/fd/%d", look.get());
+        const int fd = ::open(again, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0) files_.push_back({status.st_dev, status.st_ino, fd});
+        return fd;
+    }
+
+private:
+    struct File {
+        dev_t device;
+        ino_t inode;
+        int fd;
+    };
+    static bool is_still(const File& file) {
+        struct stat status {};
+        return fstat(file.fd, &status) == 0 && status.st_dev == file.device &&
+               status.st_ino == file.inode;
+    }
+
+    std::mutex lock_;
+    std::vector<File> files_;
+};
+
+KeptFiles& kept_files() {
+    static KeptFiles& files = *new KeptFiles;  // never destroyed
+    return files;
 }
 
 /// The program may have the file open still, under another name or none.
-UniqueFd open_by_descriptor(const Mapping& mapping) {
+int open_by_descriptor(const Mapping& mapping) {
     DIR* directory = opendir("/proc/self/fd");
-    if (directory == nullptr) return {};
-    UniqueFd fd;
+    if (directory == nullptr) return -1;
+    int fd = -1;
     while (const dirent* entry = readdir(directory)) {
         char* end = nullptr;
         const auto number = static_cast<int>(std::strtol(entry->d_name, &end, 10));
         struct stat status {};
         if (*end != '\0' || fstat(number, &status) != 0 || !is_mapped_file(status, mapping, true))
             continue;
-        fd = UniqueFd(fcntl(number, F_DUPFD_CLOEXEC, 0));
+        char path[32];
+        std::snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        fd = kept_files().open(path, mapping);
         break;
     }
     closedir(directory);
@@ -204,12 +246,12 @@ private:
 /// A mapping of libpmem2's own over the file; null unless its granularity is CACHE_LINE or finer.
 /// Not pmem2_map_from_existing(): it fails for a range that the program mapped with libpmem2.
 Map map_with_cache_granularity(const Mapping& mapping) {
-    UniqueFd fd = open_by_path(mapping);
-    if (!fd) fd = open_by_descriptor(mapping);
+    int fd = kept_files().open(mapping.path.c_str(), mapping);
+    if (fd < 0) fd = open_by_descriptor(mapping);
     Config config;
     Source source;
     pmem2_map* map = nullptr;
-    if (!fd || !config.create(pmem2_config_new) || !source.create(pmem2_source_from_fd, fd.get()) ||
+    if (fd < 0 || !config.create(pmem2_config_new) || !source.create(pmem2_source_from_fd, fd) ||
         pmem2_config_set_required_store_granularity(config.get(), PMEM2_GRANULARITY_CACHE_LINE) !=
             0 ||
         pmem2_map_new(&map, config.get(), source.get()) != 0)

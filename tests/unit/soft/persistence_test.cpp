@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -223,6 +224,40 @@ void declared_granularity_holds_for_a_file_nobody_can_open_again(void** state) {
     assert_persists(fixture, address, fixture.page);
 }
 
+/// Another process finds the whole file locked.
+bool is_locked(int fd) {
+    const pid_t child = fork();
+    if (child == 0) {
+        struct flock lock {};
+        lock.l_type = F_WRLCK;
+        _exit(fcntl(fd, F_SETLK, &lock) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status) == 1;
+}
+
+void locks_of_the_program_stay(void** state) {
+    Fixture& fixture = of(state);
+    setenv(kForce, "CACHE_LINE", 1);
+    const int mapped = make_file(fixture);
+    std::byte* address = map_shared(fixture, mapped);
+    const int other = make_file(fixture);
+    for (const int fd : {mapped, other}) {
+        struct flock lock {};
+        lock.l_type = F_WRLCK;
+        assert_int_equal(fcntl(fd, F_SETLK, &lock), 0);
+    }
+    for (const bool replaced : {false, true}) {
+        if (replaced)
+            assert_int_equal(rename(fixture.paths[1].c_str(), fixture.paths[0].c_str()), 0);
+        assert_persists(fixture, address, fixture.page);
+        fixture.persister.reset();
+        assert_true(is_locked(mapped));
+        assert_true(is_locked(other));
+    }
+}
+
 #ifdef COMPAT_HAVE_PMEM2
 // libpmem2 cannot make a second object over a range that it mapped itself, and the program has
 // mapped its persistent memory with libpmem2 as a rule.
@@ -290,6 +325,7 @@ int main() {
         TEST(range_unmapped_meanwhile_is_an_error),
         TEST(declared_granularity_makes_files_in_memory_persistent),
         TEST(declared_granularity_holds_for_a_file_nobody_can_open_again),
+        TEST(locks_of_the_program_stay),
 #ifdef COMPAT_HAVE_PMEM2
         TEST(range_that_the_program_mapped_with_libpmem2_persists),
 #endif
