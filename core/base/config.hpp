@@ -10,7 +10,7 @@
 
 namespace compat::core {
 
-enum class Setting : std::size_t { device, crc, connect_timeout, explain, log, count_ };
+enum class Setting : std::size_t { device, crc, shm, connect_timeout, explain, log, count_ };
 
 struct SettingRow {
     Setting setting;

@@ -80,6 +80,9 @@ void check_payload(const Segment& segment) {
         case RdmapOpcode::flush_response:
             FUZZ_REQUIRE(parse_flush_response(payload).has_value());
             return check_content(payload, parse_flush_response(payload));
+        case RdmapOpcode::presence:
+            FUZZ_REQUIRE(parse_presence(payload).has_value());
+            return check_content(payload, parse_presence(payload));
         case RdmapOpcode::immediate:
         case RdmapOpcode::immediate_solicited:
             FUZZ_REQUIRE(parse_immediate(payload).has_value());

@@ -9,10 +9,13 @@
 #include <thread>
 
 #include "core/base/log.hpp"
+#include "core/base/origin.hpp"
 #include "core/device/soft/key_pool.hpp"
 #include "core/device/soft/mappings.hpp"
 #include "core/device/soft/receive_queue.hpp"
+#include "core/device/soft/shm/export.hpp"
 #include "core/device/soft/user_memory.hpp"
+#include "core/device/soft/wait_until.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -53,21 +56,6 @@ Status check_attr(const MrAttr& attr, std::uint64_t iova) noexcept {
     return check_memory(attr);
 }
 
-/// Waits for accesses in flight, each of which is one copy: a short spin covers most of them, and
-/// a thread that was descheduled in the middle of one must get the CPU.
-template <class Condition>
-void wait_until(Condition condition) noexcept {
-    constexpr int kSpins = 200;
-    constexpr int kYields = 50;
-    for (int i = 0; i < kSpins; ++i)
-        if (condition()) return;
-    for (int i = 0; i < kYields; ++i) {
-        if (condition()) return;
-        std::this_thread::yield();
-    }
-    while (!condition()) usleep(50);
-}
-
 enum class Advice : int { prefetch = 0, prefetch_write = 1, prefetch_no_fault = 2 };
 constexpr std::uint32_t kAdviseFlush = 1;  // IBV_ADVISE_MR_FLAG_FLUSH: do it now
 
@@ -75,11 +63,11 @@ class SoftMr final : public MemoryRegion {
 public:
     SoftMr(std::shared_ptr<KeyTable> table, std::shared_ptr<Region> region, KeyTable::Keys keys,
            bool requested) noexcept
-        : table_(std::move(table)),
-          region_(std::move(region)),
-          keys_(keys),
-          requested_(requested) {}
+        : table_(std::move(table)), region_(std::move(region)), keys_(keys), requested_(requested) {
+        show();
+    }
     ~SoftMr() override {
+        hide();  // before its key is another's
         table_->erase(keys_, requested_);
         region_->close();
     }
@@ -87,13 +75,27 @@ public:
     [[nodiscard]] std::uint32_t lkey() const noexcept override { return keys_.lkey; }
     [[nodiscard]] std::uint32_t rkey() const noexcept override { return keys_.rkey; }
     Status set_observer(RemoteAccessObserver* observer) noexcept override {
+        // Peers that reach the memory by themselves tell nobody.
+        if (observer != nullptr) hide();
         region_->set_observer(observer);
+        if (observer == nullptr) show();
         return {};
     }
     Status advise(std::uint64_t offset, std::size_t length, int advice,
                   std::uint32_t flags) noexcept override;
 
 private:
+    void show() noexcept {
+        if (requested_ || origin_.is_parent()) return;  // a requested key is no index
+        if (auto* shown = shm::Export::of_process())
+            shown->publish(keys_.rkey, table_->id(), *region_);
+    }
+    void hide() noexcept {
+        if (requested_ || origin_.is_parent()) return;
+        if (auto* shown = shm::Export::of_process()) shown->withdraw(keys_.rkey);
+    }
+
+    const Origin origin_;
     std::shared_ptr<KeyTable> table_;
     std::shared_ptr<Region> region_;
     KeyTable::Keys keys_;
@@ -283,6 +285,11 @@ Fault KeyTable::pin_local(const Sge& sge, bool writes, Pin& pin) const noexcept 
     found.set_address(address);
     pin = std::move(found);
     return Fault::none;
+}
+
+std::uint32_t KeyTable::new_id() noexcept {
+    static constinit std::atomic<std::uint32_t> last{0};
+    return (last.fetch_add(1, std::memory_order_relaxed) + 1) & 0xffffffU;
 }
 
 std::size_t KeyTable::size() const noexcept {

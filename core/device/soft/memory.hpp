@@ -123,8 +123,12 @@ public:
     Fault pin_local(const Sge& sge, bool writes, Pin& pin) const noexcept;
 
     [[nodiscard]] std::size_t size() const noexcept;
+    /// Tells the PDs of this process apart, in 24 bits.
+    [[nodiscard]] std::uint32_t id() const noexcept { return id_; }
 
 private:
+    static std::uint32_t new_id() noexcept;
+
     struct Entry {
         std::shared_ptr<Region> region;  ///< null: free, or another table's
         std::uint8_t generation = 0;
@@ -139,6 +143,7 @@ private:
     const Entry* find_entry(std::uint32_t key) const noexcept;
     Region* find_remote(std::uint32_t rkey) const noexcept;
 
+    const std::uint32_t id_ = new_id();
     mutable std::shared_mutex lock_;
     std::size_t size_ = 0;
     std::unordered_map<std::uint32_t, std::unique_ptr<Page>> pages_;  ///< by index >> kPageBits

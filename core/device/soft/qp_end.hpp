@@ -22,6 +22,7 @@ public:
 
     [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
     [[nodiscard]] const std::shared_ptr<KeyTable>& keys() const noexcept { return keys_; }
+    [[nodiscard]] AccessFlags access() const noexcept { return access_; }
     SendQueue sends;
     /// What the peer asks for: KeyTable::pin_remote() within the rights of the QP.
     Fault pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length, Access right,

@@ -46,6 +46,7 @@ Options options_of_environment() {
     const std::string_view crc = setting_text(Setting::crc);
     if (crc == "on") options.crc = Crc::on;
     if (crc == "off") options.crc = Crc::off;
+    options.shm = setting_number(Setting::shm) != 0;
     options.connect_timeout = std::chrono::milliseconds(setting_number(Setting::connect_timeout));
     return options;
 }

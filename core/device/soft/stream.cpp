@@ -111,6 +111,7 @@ void Stream::detach() noexcept {
     std::unique_lock guard(lock_);
     drain_before_detach(guard);
     if (alive()) leave();
+    await_slot();
     gone = std::move(qp_);
 }
 
@@ -168,7 +169,11 @@ Status Stream::cancel_receive(std::uint64_t wr_id) noexcept {
 
 void Stream::set_observer(RemoteAccessObserver* observer) noexcept {
     const std::lock_guard guard(lock_);
+    // A peer that reaches the memory by itself tells nobody.
+    close_slot();
+    await_slot();
     qp_->observer = observer;
+    if (connected()) open_slot();
 }
 
 void Stream::fail_qp() noexcept {
@@ -214,7 +219,9 @@ void Stream::serve(std::uint32_t epoll_events) noexcept {
             do {
                 count = ::recv(socket_.get(), ignored, sizeof ignored, MSG_DONTWAIT);
             } while (count > 0 || (count < 0 && errno == EINTR));
-            if (count == 0 || errno != EAGAIN) close_socket();
+            if (count != 0 && errno == EAGAIN) return;
+            peer_ended_ = true;
+            close_socket();
             return;
         }
         case State::idle:
@@ -236,7 +243,10 @@ void Stream::on_deadline() noexcept {
             return;
         case State::reading_request: close_socket(); return;
         case State::draining: leave(); return;
-        case State::lingering: close_socket(); return;
+        case State::lingering:
+            if (slot_busy()) return arm(kLingerTime);
+            close_socket();
+            return;
         case State::accepted:
             if (request_.peer_to_peer && !may_transmit_) return end_of_stream(true);
             [[fallthrough]];
@@ -329,6 +339,7 @@ void Stream::update_interest() noexcept {
 void Stream::close_socket() noexcept {
     state_ = State::closed;
     ticket_.reset();
+    return_slot();
     disarm();
     if (!socket_) return;
     unwatch(socket_.get());
@@ -355,11 +366,13 @@ void Stream::end(Failure first_outstanding) noexcept {
     parting_.reset();
     direct_.reset();
     placements_.drop();
-    blocked_ = rnr_timer_runs_ = notice_due_ = false;
+    blocked_ = rnr_timer_runs_ = notice_due_ = presence_due_ = false;
+    to_peer_.reset();
+    close_slot();
     parked_.clear();
     parked_begin_ = 0;
     disarm();
-    if (broken)
+    if (broken && !slot_busy())
         close_socket();
     else
         shut();
@@ -387,6 +400,7 @@ void Stream::leave() noexcept {
 /// The peer's side ended. Orderly: between two messages.
 void Stream::end_of_stream(bool lost) noexcept {
     if (lost) COMPAT_LOG_NOTICE("connection to %s lost", peer_.text().c_str());
+    peer_ended_ = true;
     end(lost ? kPeerGone : kFlushed);
     if (state_ == State::lingering) close_socket();
 }

@@ -10,6 +10,7 @@
 //   stream_transmit.cpp   initiator: send queue entries become messages; Terminates of the peer
 //   stream_receive.cpp    socket bytes become segments; what arrives is placed
 //   stream_respond.cpp    responder: what reads, atomics and flushes of the peer get back
+//   stream_shm.cpp        on one host: requests that need not go through the socket
 #pragma once
 
 #include <array>
@@ -29,6 +30,8 @@
 #include "core/device/soft/placement.hpp"
 #include "core/device/soft/qp_end.hpp"
 #include "core/device/soft/reactor.hpp"
+#include "core/device/soft/shm/direct.hpp"
+#include "core/device/soft/shm/export.hpp"
 #include "core/device/soft/tx_batch.hpp"
 #include "core/device/soft/wire/ddp.hpp"
 #include "core/device/soft/wire/mpa.hpp"
@@ -216,6 +219,17 @@ private:
     void terminate(wire::TerminateCode code, const wire::Header& offender,
                    std::uint32_t messages_before) noexcept;
 
+    // --- on one host (stream_shm.cpp)
+    void introduce() noexcept;
+    bool build_presence() noexcept;
+    bool take_presence(std::span<const std::byte> content) noexcept;
+    bool carry_directly(SendEntry& entry) noexcept;
+    void open_slot() noexcept;
+    void close_slot() noexcept;
+    [[nodiscard]] bool slot_busy() const noexcept;
+    void await_slot() noexcept;
+    void return_slot() noexcept;
+
     // --- receiving (stream_receive.cpp)
     enum class Read : std::uint8_t {
         some,     // and the socket may have more
@@ -300,6 +314,13 @@ private:
     std::size_t max_payload_ = 0;  // bytes in one segment
 
     std::unique_ptr<QpEnd> qp_;
+
+    // on one host
+    bool same_host_ = false;
+    bool presence_due_ = false;
+    bool peer_ended_ = false;  // its side of the stream is over: it reaches for nothing any more
+    shm::Loan loan_;
+    std::unique_ptr<shm::Direct> to_peer_;
 
     // transmit
     std::unique_ptr<TxBatch> batch_;

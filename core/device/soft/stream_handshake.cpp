@@ -190,6 +190,7 @@ void Stream::on_reply(const wire::StartFrame& frame) noexcept {
     raise(CmEventType::established, frame.private_data);
     may_transmit_ = true;
     send_ready_to_receive(frame);
+    introduce();
     disarm();
     update_interest();
     progress();
@@ -323,6 +324,7 @@ Status Stream::reject(std::span<const std::byte> private_data) noexcept {
 void Stream::on_first_message() noexcept {
     state_ = State::open;
     may_transmit_ = true;
+    introduce();
     if (request_.peer_to_peer) raise(CmEventType::established);
 }
 
@@ -331,6 +333,7 @@ void Stream::on_first_message() noexcept {
 void Stream::begin_rdma(bool crc, bool own_peer) noexcept {
     crc_ = crc;
     own_peer_ = own_peer;
+    same_host_ = same_host(socket_.get());
     batch_->use_crc(crc);
     max_payload_ = own_peer ? kOwnPayload : payload_of_mss(socket_.get());
     tx_msn_.fill(wire::kFirstMsn);

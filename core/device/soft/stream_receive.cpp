@@ -52,7 +52,8 @@ constexpr std::array kFaultCodes{
 bool is_answer(wire::RdmapOpcode opcode) {
     return opcode == wire::RdmapOpcode::read_response ||
            opcode == wire::RdmapOpcode::atomic_response ||
-           opcode == wire::RdmapOpcode::flush_response || opcode == wire::RdmapOpcode::terminate;
+           opcode == wire::RdmapOpcode::flush_response || opcode == wire::RdmapOpcode::presence ||
+           opcode == wire::RdmapOpcode::terminate;
 }
 
 /// The SGE that holds `offset`, cut to what follows it there.
@@ -416,6 +417,7 @@ bool Stream::take_untagged(const wire::Segment& segment) noexcept {
         case wire::RdmapOpcode::flush_request: taken = take_request(segment); break;
         case wire::RdmapOpcode::atomic_response:
         case wire::RdmapOpcode::flush_response: taken = take_response(segment); break;
+        case wire::RdmapOpcode::presence: taken = take_presence(segment.payload); break;
         case wire::RdmapOpcode::write:
         case wire::RdmapOpcode::read_response: break;  // tagged
     }

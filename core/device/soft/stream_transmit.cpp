@@ -105,7 +105,8 @@ bool Stream::between_messages() const noexcept {
 
 /// Nothing but what the batch holds waits to leave; what is owed to the peer apart.
 bool Stream::built_all() const noexcept {
-    return between_messages() && !failing_ && !notice_due_ && build_next_ == qp_->sends.next();
+    return between_messages() && !failing_ && !notice_due_ && !presence_due_ &&
+           build_next_ == qp_->sends.next();
 }
 
 void Stream::pump() noexcept {
@@ -158,6 +159,10 @@ void Stream::build() noexcept {
             if (!build_notice()) return;
             continue;
         }
+        if (presence_due_ && part_ == Part::begin) {
+            if (!build_presence()) return;
+            continue;
+        }
         if (built_since_asked_ >= kAskAfter && part_ == Part::begin && wants_acknowledgement())
             build_acknowledgement();
         if (!build_entry()) return;
@@ -169,6 +174,7 @@ bool Stream::build_entry() noexcept {
     const auto end = state_ == State::draining ? drain_end_ : qp_->sends.next();
     if (failing_ || build_next_ >= end) return false;
     SendEntry& entry = qp_->sends.at(build_next_);
+    if (part_ == Part::begin && carry_directly(entry)) return true;
     if (part_ == Part::begin && !may_start(entry)) return false;
     if (!build_messages(entry)) return false;
 

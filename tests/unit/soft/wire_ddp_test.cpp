@@ -32,6 +32,7 @@ constexpr Expected kExpected[] = {
     {RdmapOpcode::atomic_response, false, 3, 12},
     {RdmapOpcode::flush_request, false, 1, 28},
     {RdmapOpcode::flush_response, false, 3, 8},
+    {RdmapOpcode::presence, false, 3, 48},
 };
 
 void assert_violates(const std::optional<TerminateCode>& violation, TerminateCode expected) {
@@ -350,6 +351,23 @@ void flush_response_has_these_bytes(void**) {
     assert_true(parse_flush_response(out.view()) == response);
 }
 
+void presence_has_these_bytes(void**) {
+    const Presence presence{.process = 0x01020304,
+                            .descriptor = 5,
+                            .inode = 0x1112131415161718,
+                            .nonce = 0x2122232425262728,
+                            .nonce_address = 0x3132333435363738,
+                            .slot = 0x41424344,
+                            .epoch = 0x51525354,
+                            .pd = 0x61626364,
+                            .access = 7};
+    Frame out;
+    assert_encodes(encode(presence, out.space()), out,
+                   "01020304 00000005 1112131415161718 2122232425262728 3132333435363738 "
+                   "41424344 51525354 61626364 00000007");
+    assert_true(parse_presence(out.view()) == presence);
+}
+
 void contents_of_another_size_are_refused(void**) {
     Frame out;
     for (std::size_t size = 0; size <= 60; ++size) {
@@ -360,12 +378,14 @@ void contents_of_another_size_are_refused(void**) {
         assert_int_equal(parse_immediate(bytes).has_value(), size == 8);
         assert_int_equal(parse_flush_request(bytes).has_value(), size == 28);
         assert_int_equal(parse_flush_response(bytes).has_value(), size == 8);
+        assert_int_equal(parse_presence(bytes).has_value(), size == 48);
         assert_int_equal(encode(ReadRequest{}, bytes), size < 28 ? 0 : 28);
         assert_int_equal(encode(AtomicRequest{}, bytes), size < 52 ? 0 : 52);
         assert_int_equal(encode(AtomicResponse{}, bytes), size < 12 ? 0 : 12);
         assert_int_equal(encode_immediate(0, bytes), size < 8 ? 0 : 8);
         assert_int_equal(encode(FlushRequest{}, bytes), size < 28 ? 0 : 28);
         assert_int_equal(encode(FlushResponse{}, bytes), size < 8 ? 0 : 8);
+        assert_int_equal(encode(Presence{}, bytes), size < 48 ? 0 : 48);
     }
 }
 
@@ -375,7 +395,7 @@ void every_opcode_has_words_of_its_own(void**) {
             const bool same = std::strcmp(opcode_text(left.opcode), opcode_text(right.opcode)) == 0;
             assert_int_equal(same, left.opcode == right.opcode);
         }
-    assert_string_equal(opcode_text(RdmapOpcode{14}), "unknown opcode");
+    assert_string_equal(opcode_text(RdmapOpcode{15}), "unknown opcode");
 }
 
 }  // namespace
@@ -402,6 +422,7 @@ int main() {
         cmocka_unit_test(immediate_of_verbs_takes_the_first_four_bytes),
         cmocka_unit_test(flush_request_has_the_shape_of_a_read_request),
         cmocka_unit_test(flush_response_has_these_bytes),
+        cmocka_unit_test(presence_has_these_bytes),
         cmocka_unit_test(contents_of_another_size_are_refused),
         cmocka_unit_test(every_opcode_has_words_of_its_own),
     };

@@ -42,6 +42,7 @@ constexpr OpcodeRow kOpcodes[] = {
     {RdmapOpcode::atomic_response, "atomic response", false, kQueueResponse, kAtomicResponseBytes},
     {RdmapOpcode::flush_request, "flush request", false, kQueueRequest, kFlushRequestBytes},
     {RdmapOpcode::flush_response, "flush response", false, kQueueResponse, kFlushResponseBytes},
+    {RdmapOpcode::presence, "presence", false, kQueueResponse, kPresenceBytes},
 };
 constexpr bool rows_are_in_order() {
     std::size_t expected = 0;
@@ -312,6 +313,37 @@ std::optional<FlushResponse> parse_flush_response(Input content) noexcept {
     FlushResponse response;
     FieldReader(content).get(response.request_id).get(response.status);
     return response;
+}
+
+std::size_t encode(const Presence& presence, Output out) noexcept {
+    if (out.size() < kPresenceBytes) return 0;
+    FieldWriter(out)
+        .put(presence.process)
+        .put(presence.descriptor)
+        .put(presence.inode)
+        .put(presence.nonce)
+        .put(presence.nonce_address)
+        .put(presence.slot)
+        .put(presence.epoch)
+        .put(presence.pd)
+        .put(presence.access);
+    return kPresenceBytes;
+}
+
+std::optional<Presence> parse_presence(Input content) noexcept {
+    if (content.size() != kPresenceBytes) return std::nullopt;
+    Presence presence;
+    FieldReader(content)
+        .get(presence.process)
+        .get(presence.descriptor)
+        .get(presence.inode)
+        .get(presence.nonce)
+        .get(presence.nonce_address)
+        .get(presence.slot)
+        .get(presence.epoch)
+        .get(presence.pd)
+        .get(presence.access);
+    return presence;
 }
 
 }  // namespace compat::core::soft::wire

@@ -9,6 +9,7 @@
 // - Flush: opcodes flush_request and flush_response, below.
 // - Notice: a flush_response to kNoRequest. Its status says how many messages of the stream to its
 //   sender have been taken, counted as in terminate.hpp.
+// - Presence: how a peer on the same host reaches the sender's memory without the stream.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,7 @@ enum class RdmapOpcode : std::uint8_t {
     atomic_response = 11,
     flush_request = 12,   ///< ours
     flush_response = 13,  ///< ours
+    presence = 14,        ///< ours
 };
 
 /// "write", "read request"; for log lines.
@@ -43,7 +45,7 @@ const char* opcode_text(RdmapOpcode opcode) noexcept;
 inline constexpr std::uint32_t kQueueSend = 0;     ///< Sends and Immediate Data
 inline constexpr std::uint32_t kQueueRequest = 1;  ///< Read, Atomic and Flush Requests
 inline constexpr std::uint32_t kQueueTerminate = 2;
-inline constexpr std::uint32_t kQueueResponse = 3;  ///< Atomic and Flush Responses
+inline constexpr std::uint32_t kQueueResponse = 3;  ///< Atomic and Flush Responses, Presence
 inline constexpr std::uint32_t kQueueCount = 4;
 inline constexpr std::uint32_t kFirstMsn = 1;  ///< of every queue in either direction
 
@@ -131,6 +133,7 @@ inline constexpr std::size_t kAtomicResponseBytes = 12;
 inline constexpr std::size_t kImmediateBytes = 8;
 inline constexpr std::size_t kFlushRequestBytes = 28;
 inline constexpr std::size_t kFlushResponseBytes = 8;
+inline constexpr std::size_t kPresenceBytes = 48;
 
 /// The size of the content if it is the same for every message of that opcode, else 0.
 std::size_t fixed_content_bytes(RdmapOpcode opcode) noexcept;
@@ -213,5 +216,22 @@ struct FlushResponse {
 };
 std::size_t encode(const FlushResponse& response, std::span<std::byte> out) noexcept;
 std::optional<FlushResponse> parse_flush_response(std::span<const std::byte> content) noexcept;
+
+/// Everything in it is a claim: the receiver tries it out.
+struct Presence {
+    std::uint32_t process = 0;
+    std::uint32_t descriptor = 0;     ///< of the export, in that process
+    std::uint64_t inode = 0;          ///< of the export
+    std::uint64_t nonce = 0;          ///< at the beginning of the export
+    std::uint64_t nonce_address = 0;  ///< where that process has it, too
+    std::uint32_t slot = 0;           ///< in the export, for this connection
+    std::uint32_t epoch = 0;          ///< what the slot says while the connection stands
+    std::uint32_t pd = 0;             ///< whose keys this connection may use
+    std::uint32_t access = 0;         ///< the QP's rights
+
+    friend bool operator==(const Presence&, const Presence&) = default;
+};
+std::size_t encode(const Presence& presence, std::span<std::byte> out) noexcept;
+std::optional<Presence> parse_presence(std::span<const std::byte> content) noexcept;
 
 }  // namespace compat::core::soft::wire
