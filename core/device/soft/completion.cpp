@@ -125,7 +125,8 @@ Status SoftCq::reserve(std::uint32_t entries) noexcept {
     const std::lock_guard guard(lock_);
     const std::size_t needed = reserved_ + entries;
     if (needed > ring_.size()) {
-        if (const Status grown = grow(needed); !grown) return grown;
+        // By more than is asked for: a queue may serve thousands of QPs, each of which comes here.
+        if (const Status grown = grow(needed + needed / 2); !grown) return grown;
     }
     reserved_ = needed;
     return {};
