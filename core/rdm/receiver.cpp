@@ -62,6 +62,7 @@ void Endpoint::on_remote_write(Connection& connection, const Completion& complet
     if (completion.context == nullptr) return;  // it took no buffer
     --connection.posted;
     free_data_buffer(connection, *static_cast<Buffer*>(completion.context));
+    announce(connection);
 }
 
 /// The buffer of a message goes back to the device, and the peer may send another one.

@@ -2,6 +2,7 @@
 // Connectionless endpoints in one process: messages, RMA, matching, flow control, connections.
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "tests/unit/rdm/rig.hpp"
 
@@ -511,22 +512,19 @@ void a_hundred_thousand_messages_without_receives_hold_the_sender_back(void** st
     const AddressIndex to_b = a.meet(b);
     constexpr std::uint64_t kCount = 100'000;
     std::uint64_t posted = 0;
-    std::size_t refused = 0;
     LocalBuffer local;
     // Until the receiver takes no more: both make progress, nothing moves any longer.
-    while (posted < kCount && refused < 2'000) {
+    const auto post_next = [&] {
         const Message message = message_of(&posted, sizeof posted, posted, local);
         const Status status = a.endpoint->send(to_b, message);
+        if (!status) assert_int_equal(status.error().code, Errc::would_block);
         a.poll();
         b.poll();
-        if (status) {
-            ++posted;
-            refused = 0;
-        } else {
-            assert_int_equal(status.error().code, Errc::would_block);
-            ++refused;
-        }
-    }
+        return status.has_value();
+    };
+    assert_true(keep_trying(post_next));
+    ++posted;
+    while (posted < kCount && keep_trying(post_next, std::chrono::milliseconds(500))) ++posted;
     assert_true(posted > 1'000);
     assert_true(posted < kCount);
     // Each is received once, in order, and each post completes once.
@@ -574,15 +572,12 @@ void long_messages_get_through_while_small_ones_are_held_back(void** state) {
     // wait for that.
     std::uint64_t word = 1;
     LocalBuffer local;
-    std::size_t refused = 0;
-    while (refused < 500) {
-        const Status status = a.endpoint->send(to_b, message_of(&word, sizeof word, 1, local));
-        refused = status ? 0 : refused + 1;
-        a.poll();
-        b.poll();
-    }
-    const std::size_t posted = a.done.size();
-    assert_true(posted >= 32);
+    constexpr std::size_t kPosted = 32;  // as many buffers as a connection has for messages
+    for (std::size_t at = 0; at < kPosted; ++at)
+        send(a, to_b, std::as_bytes(std::span(&word, 1)), 1, {&a, &b});
+    wait_for({&a, &b}, a.done, kPosted);
+    assert_int_equal(a.endpoint->send(to_b, message_of(&word, 8, 1, local)).error().code,
+                     Errc::would_block);
     for (int round = 0; round < 50; ++round) {
         const auto sent = pattern(50'000, 1);
         std::vector<std::byte> got(sent.size());
@@ -595,7 +590,7 @@ void long_messages_get_through_while_small_ones_are_held_back(void** state) {
     }
     a.done.clear();
     b.done.clear();
-    for (std::size_t at = 0; at < posted; ++at) {
+    for (std::size_t at = 0; at < kPosted; ++at) {
         assert_true(b.endpoint->receive(receive_into(&word, sizeof word, 1, local)).has_value());
         wait_for({&a, &b}, b.done, at + 1);
     }
@@ -685,7 +680,7 @@ void a_peer_that_comes_back_is_reached_again(void** state) {
         wait_for({&a, b.get()}, b->done, 1);
         assert_true(got == sent);
         // What the peer does not take dies with it.
-        a.poll();
+        wait_for({&a, b.get()}, a.done, 1);
         a.done.clear();
         send(a, to_b, large, 3, {&a, b.get()});
         b = nullptr;
@@ -724,6 +719,57 @@ void the_target_may_sleep(void** state) {
     }
 }
 
+void threads_may_share_an_endpoint(void** state) {
+    Node& a = make(state, {.progress = RdmProgress::automatic});
+    Node& b = make(state, {.progress = RdmProgress::automatic});
+    const AddressIndex to_b = a.meet(b);
+    constexpr std::size_t kEach = 300;
+    constexpr std::size_t kThreads = 3;
+    std::atomic<std::size_t> accepted{0};
+    // Senders only post; one thread at each end reads.
+    const auto sender = [&](std::size_t length) {
+        const auto bytes = pattern(length, 1);
+        LocalBuffer local;
+        Message message = message_of(bytes.data(), bytes.size(), 1, local);
+        message.flags |= MessageFlag::delivered;  // so that the bytes may go
+        for (std::size_t at = 0; at < kEach;) {
+            if (!a.endpoint->send(to_b, message)) {
+                std::this_thread::yield();
+                continue;
+            }
+            ++at;
+            accepted.fetch_add(1);
+        }
+        while (accepted.load() < kThreads * kEach || a.done_count.load() < kThreads * kEach)
+            std::this_thread::yield();
+    };
+    std::vector<std::byte> into(8'000);
+    const auto receiver = [&] {
+        std::size_t got = 0;
+        keep_trying([&] {
+            LocalBuffer local;
+            while (b.endpoint->receive(receive_into(into.data(), into.size(), 1, local))) {
+            }
+            b.poll();
+            got += b.done.size();
+            b.done.clear();
+            return got == kThreads * kEach;
+        });
+    };
+    std::vector<std::thread> threads;
+    for (const std::size_t length : {8UL, 2'000UL, 8'000UL}) threads.emplace_back(sender, length);
+    threads.emplace_back(receiver);
+    const bool finished = keep_trying([&] {
+        a.poll();
+        a.done_count.store(a.done.size());
+        return a.done.size() == kThreads * kEach;
+    });
+    if (!finished) a.done_count.store(kThreads * kEach);
+    for (std::thread& thread : threads) thread.join();
+    assert_true(finished);
+    for (const Completion& done : a.done) assert_int_equal(done.status, WcStatus::success);
+}
+
 }  // namespace
 }  // namespace compat::core
 
@@ -754,6 +800,7 @@ int main() {
         RIGGED(nobody_there_is_told_once_for_each_post),
         RIGGED(a_peer_that_comes_back_is_reached_again),
         RIGGED(the_target_may_sleep),
+        RIGGED(threads_may_share_an_endpoint),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -2,6 +2,7 @@
 // Connectionless endpoints on the software device, and what a program does with them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -94,6 +95,7 @@ struct Node {
     std::unique_ptr<TrackedCq> cq;
     std::unique_ptr<RdmEndpoint> endpoint;
     std::vector<Completion> done;
+    std::atomic<std::size_t> done_count{0};  ///< for other threads
 };
 
 /// Calls step() until it says true.

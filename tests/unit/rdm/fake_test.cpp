@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// core/rdm on a fake device: what it posts, whom it believes, and what it does when calls fail.
+#include <array>
+#include <cstring>
+
+#include "core/rdm/endpoint.hpp"
+#include "core/rdm/wire.hpp"
+#include "tests/support/fake_device.hpp"
+#include "tests/unit/rdm/rig.hpp"
+
+namespace compat::core {
+namespace {
+
+using rdm::Hello;
+using rdm::MessageKind;
+using rdm::Refusal;
+using test::Call;
+using test::FakeCmId;
+using test::FakeQp;
+
+constexpr std::uint16_t kPeerPort = 7204;
+
+struct FakeRig {
+    test::FakeDevice device;
+    AddressBook book;
+    std::unique_ptr<ProtectionDomain> pd;
+    std::unique_ptr<TrackedCq> cq;
+    std::unique_ptr<RdmEndpoint> endpoint;
+    std::vector<Completion> done;
+    std::size_t before = 0;  ///< objects of the program
+
+    FakeRig() {
+        Limits& limits = device.current_limits;
+        limits.unregistered_local = false;
+        limits.imm_without_receive = false;
+        limits.remote_access_events = false;
+        limits.imm_bytes = 4;
+        pd = std::move(*device.allocate_pd());
+        cq = std::move(*TrackedCq::create(device, {.size = 64}));
+        before = device.live();
+    }
+
+    Status open() {
+        auto opened = RdmEndpoint::open({.device = &device,
+                                         .pd = pd.get(),
+                                         .addresses = &book,
+                                         .address = loopback(1000),
+                                         .transmit_cq = cq.get(),
+                                         .receive_cq = cq.get(),
+                                         .progress = RdmProgress::manual,
+                                         .transmit_depth = 64,
+                                         .receive_depth = 16,
+                                         .max_inject_rma = 64});
+        if (!opened) return failure(opened.error());
+        endpoint = std::move(*opened);
+        return {};
+    }
+
+    FakeCmId& listener() { return *device.cm_ids().front(); }
+
+    /// Long enough for every channel to be looked at.
+    void poll() {
+        for (int round = 0; round < 64; ++round) {
+            const auto keep = [this](std::size_t, const Completion& completion) {
+                done.push_back(completion);
+            };
+            while (cq->read(16, keep) != TrackedCq::kEmpty) {
+                Completion failed;
+                if (cq->read_error(failed)) done.push_back(failed);
+            }
+        }
+    }
+
+    std::uint64_t own_instance() {
+        const std::string& said = device.cm_ids().back()->private_data;
+        return rdm::parse_hello(std::as_bytes(std::span(said)))->instance;
+    }
+};
+
+std::string hello(std::uint64_t instance, std::uint16_t port = kPeerPort) {
+    const auto bytes = rdm::encode({.name = loopback(port),
+                                    .instance = instance,
+                                    .data_buffers = 32,
+                                    .control_buffers = 8,
+                                    .buffer_length = rdm::kBufferLength});
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string refusal(Refusal reason) {
+    const auto bytes = rdm::encode(reason);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+FakeRig& of(void** state) {
+    return *static_cast<FakeRig*>(*state);
+}
+int set_up(void** state) {
+    *state = new FakeRig;
+    return 0;
+}
+int tear_down(void** state) {
+    delete static_cast<FakeRig*>(*state);
+    return 0;
+}
+
+Status send_word(FakeRig& rig, AddressIndex to, std::uintptr_t number = 1) {
+    static std::uint64_t word = 5;
+    LocalBuffer local;
+    return rig.endpoint->send(to, message_of(&word, sizeof word, number, local));
+}
+
+/// Opens, and connects to a peer of that instance.
+AddressIndex connect(FakeRig& rig, std::uint64_t instance = 77) {
+    assert_true(rig.open().has_value());
+    const AddressIndex peer = *rig.book.insert(loopback(kPeerPort));
+    assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+    rig.device.cm_ids().back()->deliver(CmEventType::established, hello(instance));
+    rig.poll();
+    return peer;
+}
+
+FakeQp& qp(FakeRig& rig) {
+    return *rig.device.qps().back();
+}
+
+/// As if the peer had sent that.
+void arrive(FakeRig& rig, const rdm::Header& header, std::span<const std::byte> rest = {}) {
+    FakeQp& own = qp(rig);
+    const test::PostedReceive buffer = own.posted_receives.front();
+    own.posted_receives.erase(own.posted_receives.begin());
+    auto* const memory = static_cast<std::byte*>(buffer.sges[0].address);
+    rdm::encode(header, std::span<std::byte, rdm::kHeaderLength>(memory, rdm::kHeaderLength));
+    if (!rest.empty()) std::memcpy(memory + rdm::kHeaderLength, rest.data(), rest.size());
+    own.complete_receive({.wr_id = buffer.wr_id,
+                          .opcode = WcOpcode::receive,
+                          .byte_length = rdm::kHeaderLength + rest.size()});
+    rig.poll();
+}
+
+/// Everything that was posted comes back as after a failure of the QP.
+void flush(FakeRig& rig, FakeQp& own) {
+    for (const test::PostedSend& send : own.posted)
+        own.complete_send({.wr_id = send.request.wr_id, .status = WcStatus::flushed});
+    own.posted.clear();
+    for (const test::PostedReceive& receive : own.posted_receives)
+        own.complete_receive({.wr_id = receive.wr_id, .status = WcStatus::flushed});
+    own.posted_receives.clear();
+    rig.poll();
+}
+
+void whatever_fails_while_opening_leaves_nothing_behind(void** state) {
+    FakeRig& rig = of(state);
+    int failures = 0;
+    for (int nth = 1;; ++nth) {
+        rig.device.fail_any(nth, {Errc::no_memory});
+        const Status opened = rig.open();
+        if (!rig.device.has_failed()) {
+            rig.device.fail_nothing();
+            assert_true(opened.has_value());
+            break;
+        }
+        ++failures;
+        assert_false(opened.has_value());
+        assert_int_equal(rig.device.live(), rig.before);
+    }
+    assert_true(failures >= 5);
+    rig.endpoint.reset();
+    assert_int_equal(rig.device.live(), rig.before);
+}
+
+void whatever_fails_while_connecting_fails_one_operation_or_none(void** state) {
+    FakeRig& rig = of(state);
+    assert_true(rig.open().has_value());
+    const AddressIndex peer = *rig.book.insert(loopback(kPeerPort));
+    const std::size_t idle = rig.device.live();
+    for (int nth = 1;; ++nth) {
+        rig.device.fail_any(nth, {Errc::unreachable});
+        const Status posted = send_word(rig, peer);
+        const bool failed = rig.device.has_failed();
+        rig.device.fail_nothing();
+        rig.poll();
+        if (!failed) {
+            assert_int_equal(posted.error().code, Errc::would_block);
+            break;
+        }
+        // Accepted and completed with an error, or refused.
+        if (posted) {
+            assert_int_equal(rig.done.size(), 1);
+            assert_int_equal(rig.done[0].status, WcStatus::retry_exceeded);
+        } else {
+            assert_int_equal(rig.done.size(), 0);
+        }
+        rig.done.clear();
+        if (rig.device.qps().size() == 1) break;
+        assert_int_equal(rig.device.live(), idle);
+    }
+    assert_int_equal(rig.cq->space().occupied(), 0);
+}
+
+void a_connection_that_is_refused_by_nobody_of_ours_fails_one_operation(void** state) {
+    FakeRig& rig = of(state);
+    assert_true(rig.open().has_value());
+    const AddressIndex peer = *rig.book.insert(loopback(kPeerPort));
+    for (const CmEventType type :
+         {CmEventType::rejected, CmEventType::unreachable, CmEventType::connect_error}) {
+        assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+        rig.device.cm_ids().back()->deliver(type);
+        rig.poll();
+        assert_true(send_word(rig, peer, 9).has_value());
+        rig.poll();
+        assert_int_equal(rig.done.size(), 1);
+        assert_int_equal(rig.done[0].status, WcStatus::retry_exceeded);
+        assert_ptr_equal(rig.done[0].context, context_of(9));
+        rig.done.clear();
+    }
+}
+
+void of_two_requests_that_cross_one_survives(void** state) {
+    for (const bool own_survives : {true, false}) {
+        FakeRig rig;
+        assert_true(rig.open().has_value());
+        const AddressIndex peer = *rig.book.insert(loopback(kPeerPort));
+        assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+        const std::uint64_t own = rig.own_instance();
+        FakeCmId* const mine = rig.device.cm_ids().back();
+        rig.listener().deliver_request(hello(own_survives ? own + 1 : own - 1));
+        const std::size_t ids = rig.device.cm_ids().size();
+        rig.poll();
+        // The one that lost is gone.
+        assert_int_equal(rig.device.cm_ids().size(), ids - 1);
+        const bool mine_lives = rig.device.cm_ids().back() == mine;
+        assert_int_equal(mine_lives, own_survives);
+        if (!own_survives) assert_true(rig.device.cm_ids().back()->accepted);
+        rig.device.cm_ids().back()->deliver(CmEventType::established,
+                                            own_survives ? hello(own + 1) : std::string());
+        rig.poll();
+        assert_true(send_word(rig, peer).has_value());
+        assert_int_equal(rig.device.qps().size(), 1);
+    }
+    static_cast<void>(state);
+}
+
+void a_refusal_because_of_crossing_waits_for_the_peer(void** state) {
+    FakeRig& rig = of(state);
+    assert_true(rig.open().has_value());
+    const AddressIndex peer = *rig.book.insert(loopback(kPeerPort));
+    assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+    rig.device.cm_ids().back()->deliver(CmEventType::rejected, refusal(Refusal::crossing));
+    rig.poll();
+    // No request of ours meanwhile, and no error.
+    assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+    assert_int_equal(rig.device.cm_ids().size(), 1);
+    rig.listener().deliver_request(hello(5));
+    rig.poll();
+    rig.device.cm_ids().back()->deliver(CmEventType::established);
+    rig.poll();
+    assert_true(send_word(rig, peer).has_value());
+    assert_int_equal(rig.done.size(), 0);
+}
+
+void a_second_request_of_the_same_endpoint_is_refused_that_of_another_replaces(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig, 77);
+    assert_true(send_word(rig, peer, 3).has_value());
+    FakeQp& old = qp(rig);
+    rig.listener().deliver_request(hello(77));
+    rig.poll();
+    assert_int_equal(rig.device.qps().size(), 1);
+    // The process died, and another one listens at its address.
+    rig.listener().deliver_request(hello(78));
+    rig.poll();
+    assert_true(old.failed);
+    flush(rig, old);
+    assert_int_equal(rig.done.size(), 1);
+    assert_ptr_equal(rig.done[0].context, context_of(3));
+    assert_int_equal(rig.done[0].status, WcStatus::flushed);
+    rig.device.cm_ids().back()->deliver(CmEventType::established);
+    rig.poll();
+    assert_int_equal(rig.device.qps().size(), 1);
+    assert_true(send_word(rig, peer).has_value());
+}
+
+void a_stranger_is_refused(void** state) {
+    FakeRig& rig = of(state);
+    assert_true(rig.open().has_value());
+    for (const std::string& said : {std::string(), std::string(56, 'x'), hello(1).substr(0, 43)}) {
+        rig.listener().deliver_request(said);
+        rig.poll();
+        assert_int_equal(rig.device.cm_ids().size(), 1);
+        assert_int_equal(rig.device.qps().size(), 0);
+    }
+}
+
+void what_is_no_message_ends_the_connection(void** state) {
+    FakeRig& rig = of(state);
+    connect(rig);
+    FakeQp& own = qp(rig);
+    arrive(rig, {.kind = MessageKind::eager, .length = 100});  // without its bytes
+    assert_true(own.failed);
+    flush(rig, own);
+    assert_int_equal(rig.device.qps().size(), 0);
+}
+
+void an_acknowledgement_of_nothing_is_ignored(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    arrive(rig, {.kind = MessageKind::acknowledge, .id = 0});
+    arrive(rig, {.kind = MessageKind::acknowledge, .id = 4'000'000'000U});
+    assert_false(qp(rig).failed);
+    // An eager message awaits none either.
+    assert_true(send_word(rig, peer).has_value());
+    arrive(rig, {.kind = MessageKind::acknowledge, .id = 0});
+    assert_int_equal(rig.done.size(), 0);
+    qp(rig).complete_send({.wr_id = qp(rig).posted.back().request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 1);
+    assert_int_equal(rig.done[0].status, WcStatus::success);
+}
+
+void permissions_bound_what_is_sent(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    int sent = 0;
+    while (send_word(rig, peer)) {
+        ++sent;
+        qp(rig).complete_send({.wr_id = qp(rig).posted.back().request.wr_id});
+        rig.poll();
+        assert_true(sent <= 32);
+    }
+    assert_int_equal(sent, 32);
+    arrive(rig, {.kind = MessageKind::permit, .data_permit = 33, .control_permit = 8});
+    assert_true(send_word(rig, peer).has_value());
+    assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+    // Permissions cannot be taken back.
+    arrive(rig, {.kind = MessageKind::permit, .data_permit = 35, .control_permit = 8});
+    arrive(rig, {.kind = MessageKind::permit, .data_permit = 2, .control_permit = 1});
+    assert_true(send_word(rig, peer).has_value());
+    assert_true(send_word(rig, peer).has_value());
+    assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+}
+
+void freed_buffers_are_announced_before_the_peer_runs_dry(void** state) {
+    FakeRig& rig = of(state);
+    connect(rig);
+    std::uint64_t word = 0;
+    LocalBuffer local;
+    for (int at = 0; at < 16; ++at) {
+        assert_int_equal(qp(rig).posted.size(), 0);
+        assert_true(rig.endpoint->receive(receive_into(&word, sizeof word, 1, local)).has_value());
+        arrive(rig,
+               {.kind = MessageKind::eager,
+                .data_permit = 32,
+                .control_permit = 8,
+                .length = sizeof word},
+               std::as_bytes(std::span(&word, 1)));
+    }
+    assert_int_equal(qp(rig).posted.size(), 1);
+    const auto header = rdm::parse_header(qp(rig).posted[0].inline_bytes);
+    assert_true(header.has_value());
+    assert_true(header->kind == MessageKind::permit);
+    assert_int_equal(header->data_permit, 48);
+}
+
+void local_memory_without_a_key_gets_one_for_the_time_of_the_operation(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    const std::size_t regions = rig.device.mrs().size();
+    std::array<std::byte, 64> memory{};
+    SingleOperation read{.opcode = Opcode::read,
+                         .flags = OpFlag::entry,
+                         .has_remote = true,
+                         .rkey = 5,
+                         .remote_address = 0x1000,
+                         .local = {memory.data(), memory.size()},
+                         .context = context_of(4)};
+    assert_true(rig.endpoint->post(peer, read).has_value());
+    assert_int_equal(rig.device.mrs().size(), regions + 1);
+    const test::FakeMr& own = *rig.device.mrs().back();
+    assert_ptr_equal(own.attr.address, memory.data());
+    assert_true(own.attr.access.has(Access::local_write));
+    assert_int_equal(qp(rig).posted.back().sges[0].lkey, own.lkey());
+    qp(rig).complete_send({.wr_id = qp(rig).posted.back().request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 1);
+    assert_ptr_equal(rig.done[0].context, context_of(4));
+    assert_int_equal(rig.done[0].kind, CompletionKind::read);
+    assert_int_equal(rig.device.mrs().size(), regions);
+    // With a key it stays as it is.
+    read.local.lkey = 0x77;
+    assert_true(rig.endpoint->post(peer, read).has_value());
+    assert_int_equal(rig.device.mrs().size(), regions);
+    assert_int_equal(qp(rig).posted.back().sges[0].lkey, 0x77);
+    // A registration that fails takes nothing along.
+    read.local.lkey = kUnregisteredLkey;
+    rig.device.fail(Call::register_memory, 1, {Errc::access_denied});
+    assert_int_equal(rig.endpoint->post(peer, read).error().code, Errc::access_denied);
+    assert_int_equal(rig.cq->space().occupied(), 1);
+}
+
+void a_write_with_data_takes_a_buffer_of_the_peer(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    const SingleOperation write{
+        .opcode = Opcode::write_imm, .has_remote = true, .rkey = 5, .remote_address = 0x1000};
+    for (int at = 0; at < 32; ++at) assert_true(rig.endpoint->post(peer, write).has_value());
+    assert_int_equal(rig.endpoint->post(peer, write).error().code, Errc::would_block);
+    // The peer's writes take ours, which go back and are announced.
+    FakeQp& own = qp(rig);
+    const std::size_t posted = own.posted.size();
+    for (int at = 0; at < 16; ++at) {
+        const test::PostedReceive buffer = own.posted_receives.front();
+        own.posted_receives.erase(own.posted_receives.begin());
+        own.complete_receive({.wr_id = buffer.wr_id,
+                              .opcode = WcOpcode::receive_write_imm,
+                              .has_imm = true,
+                              .byte_length = 8,
+                              .imm = 99});
+        rig.poll();
+    }
+    assert_int_equal(rig.done.size(), 16);
+    assert_int_equal(rig.done[0].kind, CompletionKind::remote_write);
+    assert_int_equal(rig.done[0].imm, 99);
+    assert_int_equal(rig.done[0].peer, peer);
+    assert_int_equal(own.posted.size(), posted + 1);
+    const auto header = rdm::parse_header(own.posted.back().inline_bytes);
+    assert_true(header.has_value());
+    assert_int_equal(header->data_permit, 48);
+}
+
+void a_source_that_cannot_be_registered_refuses_the_message(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    std::vector<std::byte> large(50'000);
+    LocalBuffer local;
+    rig.device.fail(Call::register_memory, 2, {Errc::access_denied});  // the first is our slots'
+    const Message message = message_of(large.data(), large.size(), 1, local);
+    assert_int_equal(rig.endpoint->send(peer, message).error().code, Errc::access_denied);
+    assert_int_equal(rig.cq->space().occupied(), 0);
+    assert_int_equal(qp(rig).posted.size(), 0);
+    assert_true(rig.endpoint->send(peer, message).has_value());
+    const std::size_t regions = rig.device.mrs().size();
+    // It is told when the peer has read it, and not before; then the memory is its own again.
+    qp(rig).complete_send({.wr_id = qp(rig).posted.back().request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 0);
+    const auto* sent = static_cast<std::byte*>(qp(rig).posted.back().sges[0].address);
+    const auto header = rdm::parse_header({sent, qp(rig).posted.back().sges[0].length});
+    assert_true(header.has_value());
+    assert_true(header->kind == MessageKind::rendezvous);
+    arrive(rig, {.kind = MessageKind::acknowledge,
+                 .data_permit = 32,
+                 .control_permit = 8,
+                 .id = header->id});
+    assert_int_equal(rig.done.size(), 1);
+    assert_int_equal(rig.done[0].status, WcStatus::success);
+    assert_int_equal(rig.device.mrs().size(), regions - 1);
+}
+
+}  // namespace
+}  // namespace compat::core
+
+#define RIGGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main() {
+    using namespace compat::core;
+    const CMUnitTest tests[] = {
+        RIGGED(whatever_fails_while_opening_leaves_nothing_behind),
+        RIGGED(whatever_fails_while_connecting_fails_one_operation_or_none),
+        RIGGED(a_connection_that_is_refused_by_nobody_of_ours_fails_one_operation),
+        RIGGED(of_two_requests_that_cross_one_survives),
+        RIGGED(a_refusal_because_of_crossing_waits_for_the_peer),
+        RIGGED(a_second_request_of_the_same_endpoint_is_refused_that_of_another_replaces),
+        RIGGED(a_stranger_is_refused),
+        RIGGED(what_is_no_message_ends_the_connection),
+        RIGGED(an_acknowledgement_of_nothing_is_ignored),
+        RIGGED(permissions_bound_what_is_sent),
+        RIGGED(freed_buffers_are_announced_before_the_peer_runs_dry),
+        RIGGED(local_memory_without_a_key_gets_one_for_the_time_of_the_operation),
+        RIGGED(a_write_with_data_takes_a_buffer_of_the_peer),
+        RIGGED(a_source_that_cannot_be_registered_refuses_the_message),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
