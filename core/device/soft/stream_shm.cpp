@@ -66,14 +66,12 @@ void Stream::open_slot() noexcept {
 
 /// The peer begins nothing any more; what it is at goes on.
 void Stream::close_slot() noexcept {
-    if (loan_.slot == nullptr) return;
-    loan_.slot->open.store(0, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (loan_.slot != nullptr) loan_.slot->open.store(0, std::memory_order_seq_cst);
 }
 
 bool Stream::slot_busy() const noexcept {
     return loan_.slot != nullptr && !peer_ended_ &&
-           loan_.slot->announced.load(std::memory_order_acquire) != 0;
+           loan_.slot->announced.load(std::memory_order_seq_cst) != 0;
 }
 
 /// Waits for what the peer is at, or for its end.

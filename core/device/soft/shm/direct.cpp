@@ -56,8 +56,7 @@ const WayRow* way_of(Opcode opcode) {
 class Announcement {
 public:
     Announcement(Slot& slot, std::uint32_t key) noexcept : slot_(slot) {
-        slot_.announced.store(kAnnounced | key, std::memory_order_relaxed);
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        slot_.announced.store(kAnnounced | key, std::memory_order_seq_cst);
     }
     ~Announcement() { slot_.announced.store(0, std::memory_order_release); }
     Announcement(const Announcement&) = delete;
@@ -219,9 +218,9 @@ bool Direct::peer_lives(int socket) noexcept {
 /// The address in the peer; 0: not allowed. With the key announced.
 std::uint64_t Direct::find(const WorkRequest& request, std::uint64_t length,
                            Access right) const noexcept {
-    if (slot_.open.load(std::memory_order_acquire) != epoch_) return 0;
+    if (slot_.open.load(std::memory_order_seq_cst) != epoch_) return 0;
     const Entry& entry = peer_->entry(request.rkey);
-    const std::uint64_t id = entry.id.load(std::memory_order_acquire);
+    const std::uint64_t id = entry.id.load(std::memory_order_seq_cst);
     const AccessFlags access(static_cast<std::uint8_t>(id));
     if ((id & kIdWithoutAccess) != id_of(request.rkey, pd_, 0) || !access.has(right)) return 0;
     const std::uint64_t offset = request.remote_address - entry.iova;

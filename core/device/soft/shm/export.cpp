@@ -97,11 +97,10 @@ void Export::withdraw(std::uint32_t rkey) noexcept {
     Entry& shown = entry(rkey);
     if (shown.id.load(std::memory_order_relaxed) == 0) return;
     shown.id.store(0, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
     const std::uint32_t used = slots_used_.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < used; ++i)
         wait_until([&] {
-            return slot(i).announced.load(std::memory_order_acquire) != (kAnnounced | rkey);
+            return slot(i).announced.load(std::memory_order_seq_cst) != (kAnnounced | rkey);
         });
 }
 

@@ -22,8 +22,8 @@ struct Header {
 };
 
 /// The protocol, as Dekker's: the peer announces the key and then looks whether it may use it; the
-/// owner takes the permission away and then waits until nobody announces the key any more. Each
-/// has a full fence between the two.
+/// owner takes the permission away and then waits until nobody announces the key any more. All four
+/// accesses are sequentially consistent.
 struct alignas(64) Slot {
     std::atomic<std::uint64_t> announced{0};  ///< the peer's: kAnnounced | key, or 0
     std::atomic<std::uint32_t> open{0};       ///< the owner's: which connection it serves now, or 0
