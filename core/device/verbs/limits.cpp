@@ -37,6 +37,8 @@ constexpr std::uint8_t kIwarpData = 252;
 
 constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
 
+constexpr std::uint32_t kMostSge = 32;  // more than any program of the interfaces uses
+
 /// Sizes to try for inline data; drivers round up and tell what it became.
 constexpr std::array<std::uint32_t, 9> kInlineSizes{1024, 512, 256, 192, 128, 64, 32, 16, 8};
 
@@ -120,7 +122,7 @@ void set_sizes(Limits& limits, const ibv_device_attr& attr) noexcept {
     // One slot of each send queue is ours, to see the end of what was posted before a disconnect.
     // And a completion queue has to hold all of them.
     limits.max_qp_wr = positive(std::min(attr.max_qp_wr, attr.max_cqe) - 1);
-    limits.max_sge = positive(attr.max_sge);
+    limits.max_sge = std::min(positive(attr.max_sge), kMostSge);
     limits.max_sge_read = limits.max_sge;
     if (attr.max_sge_rd > 0)
         limits.max_sge_read = std::min(limits.max_sge_read, positive(attr.max_sge_rd));

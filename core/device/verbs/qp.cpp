@@ -21,6 +21,11 @@ constexpr std::size_t kChain = 16;  // requests handed over with one doorbell
 constexpr std::uint32_t kDrainSlots = 1;
 constexpr std::uint8_t kRnrTimer = 12;  // 0.64 ms; rdma_cm's own choice is 655 ms
 constexpr std::uint32_t kAtomicLength = 8;
+constexpr std::size_t kMaxIwarpSge = 32;  // Limits::max_sge is no more
+
+bool has_empty_element(const WorkRequest& request) noexcept {
+    return std::ranges::any_of(request.sges, [](const Sge& sge) { return sge.length == 0; });
+}
 
 bool by_extended_call(Opcode opcode) noexcept {
     return kOpcodes[static_cast<std::size_t>(opcode)].verbs < 0;
@@ -114,6 +119,7 @@ Result<std::unique_ptr<VerbsQp>> VerbsQp::create(VerbsCmId& id, const QpAttr& at
 
 VerbsQp::VerbsQp(VerbsCmId& id, const QpAttr& attr, const Limits& limits)
     : limits_(limits),
+      is_iwarp_(limits.transport == Transport::iwarp),
       id_(id),
       attr_(attr),
       max_read_sge_(std::min(attr.max_send_sge, limits.max_sge_read)),
@@ -195,6 +201,8 @@ Status VerbsQp::post_list(std::span<const WorkRequest> requests, std::size_t& do
             status = post_flushed(sends_, send_cq_, next.wr_id);
         } else if (by_extended_call(next.opcode)) {
             status = post_extended(next);
+        } else if (is_iwarp_ && has_empty_element(next)) {
+            status = post_compacted(next);
         } else {
             status = post_chain(requests, done);
             if (!status) return status;
@@ -248,6 +256,7 @@ Status VerbsQp::post_chain(std::span<const WorkRequest> requests, std::size_t& d
     for (; count != kChain && done + count != requests.size(); ++count) {
         const WorkRequest& request = requests[done + count];
         if (by_extended_call(request.opcode)) break;
+        if (is_iwarp_ && has_empty_element(request)) break;
         if (const auto wrong = check(request)) {
             stop = failure(*wrong);
             break;
@@ -272,6 +281,19 @@ Status VerbsQp::post_chain(std::span<const WorkRequest> requests, std::size_t& d
     sends_.roll_back(count - taken);
     done += taken;
     return failure(posting_error(errno_of(rc)));
+}
+
+/// siw stumbles, in the kernel, over elements of no bytes.
+Status VerbsQp::post_compacted(const WorkRequest& request) noexcept {
+    if (const auto wrong = check(request)) return failure(*wrong);
+    std::array<Sge, kMaxIwarpSge> sges;
+    const auto end = std::ranges::copy_if(request.sges, sges.begin(), [](const Sge& sge) {
+                         return sge.length != 0;
+                     }).out;
+    WorkRequest compacted = request;
+    compacted.sges = {sges.begin(), end};
+    std::size_t done = 0;
+    return post_chain({&compacted, 1}, done);
 }
 
 Status VerbsQp::post_extended(const WorkRequest& request) noexcept {
@@ -356,7 +378,7 @@ void VerbsQp::connected() noexcept {
         const std::lock_guard guard(send_lock_);
         can_send_ = true;
     }
-    if (limits_.transport == Transport::iwarp) return;
+    if (is_iwarp_) return;
     ibv_qp_attr attr{};
     attr.min_rnr_timer = kRnrTimer;
     attr.qp_access_flags = qp_access(attr_.access, limits_);
@@ -390,7 +412,7 @@ void VerbsQp::enter_error_state() noexcept {
         in_error_ = true;
     }
     set_error_state();
-    if (limits_.transport == Transport::iwarp) settle();
+    if (is_iwarp_) settle();
 }
 
 void VerbsQp::set_error_state() noexcept {

@@ -55,6 +55,7 @@ private:
     [[nodiscard]] std::optional<Errc> check(const WorkRequest& request) const noexcept;
     Status post_list(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_chain(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
+    Status post_compacted(const WorkRequest& request) noexcept;
     Status post_extended(const WorkRequest& request) noexcept;
     Status post_flushed(SlotRing& ring, VerbsCq& cq, std::uint64_t wr_id) noexcept;
     void set_error_state() noexcept;
@@ -63,6 +64,7 @@ private:
     void flush_outstanding(SlotRing& ring, VerbsCq& cq) noexcept;
 
     const Limits& limits_;
+    const bool is_iwarp_;
     VerbsCmId& id_;
     ibv_qp* qp_ = nullptr;  ///< the identifier's
     ibv_qp_ex* extended_ = nullptr;
