@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fi_rig.h"
+#include "rig_role.h"
 
 enum { MAX_DATA = 512 };
 
@@ -142,7 +143,7 @@ static void idle(struct rig* rig) {
 static void use_names(struct rig* rig) {
     struct fi_info* hints = rig_hints(rig->options);
     struct fi_info* info = NULL;
-    MUST(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", "0", FI_SOURCE, hints, &info));
+    MUST(fi_getinfo(FI_VERSION(1, 17), rig_address(), "0", FI_SOURCE, hints, &info));
     struct fid_pep* pep = NULL;
     MUST(fi_passive_ep(rig->fabric, info, &pep, NULL));
     CODE(fi_listen(pep), -FI_ENOEQ);
@@ -160,7 +161,7 @@ static void use_names(struct rig* rig) {
     // An endpoint takes the address over.
     hints->handle = &pep->fid;
     struct fi_info* active = NULL;
-    MUST(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", "1", 0, hints, &active));
+    MUST(fi_getinfo(FI_VERSION(1, 17), rig_address(), "1", 0, hints, &active));
     CHECK(active->handle == &pep->fid);
     struct fid_ep* ep = NULL;
     MUST(fi_endpoint(rig->domain, active, &ep, NULL));

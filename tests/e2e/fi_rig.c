@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROLE_SECONDS = 600, QUIET_POLLS = 200, EVENT_BYTES = 512 };
+#include "rig_role.h"
 
-static const char* const kAddress = "127.0.0.1";
+enum { ROLE_SECONDS = 600, QUIET_POLLS = 200, EVENT_BYTES = 512 };
 
 // --- checks
 
@@ -115,7 +115,7 @@ static void open_queues(struct rig* rig) {
 void rig_open_device(struct rig* rig, const char* port) {
     struct fi_info* hints = rig_hints(rig->options);
     const uint64_t flags = rig->target ? FI_SOURCE : 0;
-    MUST(fi_getinfo(FI_VERSION(1, 17), kAddress, port, flags, hints, &rig->info));
+    MUST(fi_getinfo(FI_VERSION(1, 17), rig_address(), port, flags, hints, &rig->info));
     fi_freeinfo(hints);
     MUST(fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL));
     struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -142,7 +142,7 @@ struct fi_info* rig_find_target(struct rig* rig) {
     rig_hear(rig, port, sizeof port);
     struct fi_info* hints = rig_hints(rig->options);
     struct fi_info* info = NULL;
-    MUST(fi_getinfo(FI_VERSION(1, 17), kAddress, port, 0, hints, &info));
+    MUST(fi_getinfo(FI_VERSION(1, 17), rig_address(), port, 0, hints, &info));
     fi_freeinfo(hints);
     return info;
 }
@@ -383,14 +383,17 @@ static void run_role(const struct rig_test* test, bool target, int other, pid_t 
     exit(EXIT_SUCCESS);
 }
 
-static pid_t start(const struct rig_test* test, bool target, const int sockets[2],
+static pid_t start(const struct rig_test* tests, size_t test, bool target, const int sockets[2],
                    pid_t other_pid) {
     fflush(NULL);
     const pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
         close(sockets[target ? 1 : 0]);
-        run_role(test, target, sockets[target ? 0 : 1], other_pid);
+        const int other = sockets[target ? 0 : 1];
+        rig_leave_role_to_upstream(&(struct rig_role){
+            .test = test, .passive = target, .other = other, .other_pid = other_pid});
+        run_role(&tests[test], target, other, other_pid);
     }
     return pid;
 }
@@ -408,12 +411,13 @@ static bool ended_well(const char* role, pid_t pid, int wanted_signal) {
     return false;
 }
 
-static bool run(const struct rig_test* test) {
+static bool run(const struct rig_test* tests, size_t number) {
+    const struct rig_test* test = &tests[number];
     int sockets[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
     const double begin = rig_seconds();
-    const pid_t target = start(test, true, sockets, 0);
-    const pid_t initiator = start(test, false, sockets, target);
+    const pid_t target = start(tests, number, true, sockets, 0);
+    const pid_t initiator = start(tests, number, false, sockets, target);
     close(sockets[0]);
     close(sockets[1]);
     const bool target_well = ended_well("target", target, test->target_signal);
@@ -427,10 +431,13 @@ static bool run(const struct rig_test* test) {
 int rig_main(const struct rig_test* tests, size_t count, int argc, char** argv) {
     size_t ran = 0;
     size_t failed = 0;
+    struct rig_role role;
+    if (rig_resumed_role(&role))
+        run_role(&tests[role.test], role.passive, role.other, role.other_pid);
     for (size_t i = 0; i < count; ++i) {
         if (argc > 1 && strstr(tests[i].name, argv[1]) == NULL) continue;
         ++ran;
-        if (!run(&tests[i])) ++failed;
+        if (!run(tests, i)) ++failed;
     }
     if (ran == 0) {
         fprintf(stderr, "no test has such a name\n");

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rig_role.h"
+
 enum { LISTEN_TRIES = 20 };
 unsigned rig_role_seconds = 300;
 
@@ -256,8 +258,10 @@ struct ibv_wc rig_completion(struct rpma_cq* cq) {
 
 _Noreturn static void run_role(const struct rig_test* test, bool server, int other) {
     struct rig rig = {.server = server,
-                      .address = test->address != NULL ? test->address : "127.0.0.1",
+                      .address = test->address != NULL ? test->address : rig_address(),
                       .other = other};
+    if (test->address != NULL && rig_is_given_an_address())
+        rig_skip("it has an address of its own");
     alarm(rig_role_seconds);
     rig_say(&rig, &(pid_t){getpid()}, sizeof(pid_t));
     rig_hear(&rig, &rig.other_pid, sizeof rig.other_pid);
@@ -271,13 +275,16 @@ _Noreturn static void run_role(const struct rig_test* test, bool server, int oth
     exit(EXIT_SUCCESS);  // with all that a checking run time does at exit
 }
 
-static pid_t start_role(const struct rig_test* test, bool server, const int sockets[2]) {
+static pid_t start_role(const struct rig_test* tests, size_t test, bool server,
+                        const int sockets[2]) {
     fflush(NULL);
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child != 0) return child;
     close(sockets[server ? 1 : 0]);
-    run_role(test, server, sockets[server ? 0 : 1]);
+    const int other = sockets[server ? 0 : 1];
+    rig_leave_role_to_upstream(&(struct rig_role){.test = test, .passive = server, .other = other});
+    run_role(&tests[test], server, other);
 }
 
 // Whether that process ended as the test wants it.
@@ -291,10 +298,12 @@ static bool judge(const char* role, int status, int wanted_signal) {
     return false;
 }
 
-static int run_test(const struct rig_test* test) {
+static int run_test(const struct rig_test* tests, size_t number) {
+    const struct rig_test* test = &tests[number];
     int sockets[2];
     CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    const pid_t pids[2] = {start_role(test, true, sockets), start_role(test, false, sockets)};
+    const pid_t pids[2] = {start_role(tests, number, true, sockets),
+                           start_role(tests, number, false, sockets)};
     close(sockets[0]);
     close(sockets[1]);
     bool good = true;
@@ -318,11 +327,13 @@ int rig_main(const struct rig_test* tests, size_t count, int argc, char** argv) 
     int failed = 0;
     size_t ran = 0;
     size_t skipped = 0;
+    struct rig_role role;
+    if (rig_resumed_role(&role)) run_role(&tests[role.test], role.passive, role.other);
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; i < count; ++i) {
         if (argc > 1 && strstr(tests[i].name, argv[1]) == NULL) continue;
         const double begin = rig_seconds();
-        const int result = run_test(&tests[i]);
+        const int result = run_test(tests, i);
         const char* text = result == 0 ? "ok" : result == RIG_SKIPPED ? "skipped" : "FAILED";
         printf("%-7s %s (%.1f s)\n", text, tests[i].name, rig_seconds() - begin);
         ++ran;

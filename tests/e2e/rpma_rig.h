@@ -30,7 +30,7 @@ struct rig_test {
     const char* name;  // a sentence
     rig_role* server;
     rig_role* client;
-    const char* address;  // 127.0.0.1 if null
+    const char* address;  // rig_address() if null
     int server_signal;    // the server is to be killed by it
     int client_signal;
 };
