@@ -149,6 +149,7 @@ private:
     void keep(const Arrival& arrival, Buffer& buffer) noexcept;
     void dispose(Unexpected& message) noexcept;
     void discard(Unexpected& message) noexcept;
+    static Completion tell(const Unexpected& message, void* context, std::uint64_t flags) noexcept;
     void free_data_buffer(Connection& connection, Buffer& buffer) noexcept;
     void deliver(const Arrival& arrival, Placement& placement) noexcept;
     void deliver_eager(const Arrival& arrival, Placement& placement) noexcept;

@@ -210,29 +210,37 @@ void Endpoint::report_released(const Posted& posted) noexcept {
 
 // --- looks
 
+/// What a look, and the end of a message without a receive, tell of it.
+Completion Endpoint::tell(const Unexpected& message, void* context, std::uint64_t flags) noexcept {
+    const Header& header = message.arrival.header;
+    return {.context = context,
+            .flags = flags,
+            .length = header.length,
+            .imm = header.imm,
+            .peer = message.arrival.endpoint->index_of(*message.arrival.peer),
+            .tag = header.tag,
+            .kind = CompletionKind::receive,
+            .has_imm = header.flags.has(HeaderFlag::data)};
+}
+
 Status Endpoint::peek(const MessagePeek& peek) noexcept {
     progress();
     const std::lock_guard guard(*matcher_);
-    Completion completion{.context = peek.context,
-                          .flags = peek.entry_flags,
-                          .peer = kNoAddress,
-                          .kind = CompletionKind::receive,
-                          .status = WcStatus::no_message};
     Unexpected* const message = matcher_->find_message(peek.match);
-    if (message != nullptr) {
-        const Header& header = message->arrival.header;
-        completion.status = WcStatus::success;
-        completion.length = header.length;
-        completion.tag = header.tag;
-        completion.imm = header.imm;
-        completion.has_imm = header.flags.has(HeaderFlag::data);
-        completion.peer = message->arrival.endpoint->index_of(*message->arrival.peer);
-        if (peek.discard) {
-            matcher_->unlink(*message);
-            message->arrival.endpoint->discard(*message);
-        } else if (peek.claim) {
-            matcher_->claim(*message, peek.context);
-        }
+    if (message == nullptr) {
+        push(*attr_.receive_cq, {.context = peek.context,
+                                 .flags = peek.entry_flags,
+                                 .peer = kNoAddress,
+                                 .kind = CompletionKind::receive,
+                                 .status = WcStatus::no_message});
+        return {};
+    }
+    const Completion completion = tell(*message, peek.context, peek.entry_flags);
+    if (peek.discard) {
+        matcher_->unlink(*message);
+        message->arrival.endpoint->discard(*message);
+    } else if (peek.claim) {
+        matcher_->claim(*message, peek.context);
     }
     push(*attr_.receive_cq, completion);
     return {};
@@ -252,11 +260,9 @@ Status Endpoint::take_claimed(const MessageReceive& receive, bool discards) noex
     if (message == nullptr) return failure(Errc::invalid_argument);
     Endpoint& endpoint = *message->arrival.endpoint;
     if (discards) {
+        const Completion completion = tell(*message, receive.context, receive.entry_flags);
         endpoint.discard(*message);
-        push(*attr_.receive_cq, {.context = receive.context,
-                                 .flags = receive.entry_flags,
-                                 .peer = kNoAddress,
-                                 .kind = CompletionKind::receive});
+        push(*attr_.receive_cq, completion);
         return {};
     }
     const auto posted = matcher_->take_record(receive);

@@ -15,7 +15,7 @@
 
 namespace compat::core {
 
-constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kPatience = std::chrono::seconds(20);
 
 inline SocketAddress loopback(std::uint16_t port = 0) {
     sockaddr_in in{};
