@@ -11,6 +11,28 @@ using namespace compat::rpma;
 
 namespace {
 
+/// What may be wrong when there is no connection, and what to do about it.
+struct FailureRow {
+    core::CmEventType type;
+    const char* text;
+};
+constexpr FailureRow kFailures[] = {
+    {core::CmEventType::rejected,
+     "nobody listens there, or its program said no: is it running, and is that its port?"},
+    {core::CmEventType::unreachable,
+     "no answer: is the address right, does a firewall drop packets, and does the program there "
+     "take its connection requests?"},
+    {core::CmEventType::connect_error,
+     "the peer went away before the connection stood: did its program end?"},
+};
+
+void explain_failure(const rpma_conn& conn, core::CmEventType type) {
+    for (const FailureRow& row : kFailures)
+        if (row.type == type)
+            COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_WARNING, "no connection to %s: %s",
+                            conn.parts.id->peer_address().text().c_str(), row.text);
+}
+
 int next_event(rpma_conn& conn, rpma_conn_event* out) {
     auto event = conn.parts.events->get_event();
     if (!event) {
@@ -27,6 +49,7 @@ int next_event(rpma_conn& conn, rpma_conn_event* out) {
     if (result == RPMA_CONN_ESTABLISHED && conn.parts.received_data.empty())
         conn.parts.received_data = std::move(event->private_data);
     COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_NOTICE, "%s", rpma_utils_conn_event_2str(result));
+    explain_failure(conn, event->type);
     *out = result;
     return kSuccess;
 }

@@ -98,8 +98,10 @@ Result<SocketAddress> resolve_address(const char* node, const char* service, Res
     addrinfo* found = nullptr;
     const int rc = getaddrinfo(node, service, &hints, &found);
     if (rc != 0) {
-        COMPAT_LOG_ERROR("cannot resolve %s:%s: %s", node ? node : "", service ? service : "",
-                         gai_strerror(rc));
+        COMPAT_LOG_ERROR(
+            "cannot resolve %s%s%s: %s; is it an address, or a name that this host can "
+            "look up?",
+            node ? node : "", service ? ":" : "", service ? service : "", gai_strerror(rc));
         return failure(rc == EAI_MEMORY ? Errc::no_memory : Errc::unreachable);
     }
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);

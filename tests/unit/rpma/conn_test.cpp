@@ -121,6 +121,22 @@ void every_event_has_its_name_and_is_told_at_notice(void** state) {
     }
 }
 
+void failed_connection_is_told_with_what_to_do(void** state) {
+    Rig& rig = of(state);
+    make_conn(rig);
+    for (const EventRow& row : kExpectedEvents) {
+        const CapturedLog log;
+        id_of(rig).deliver(row.core);
+        assert_int_equal(next_event(rig), row.rpma);
+        const bool failed = row.core == CmEventType::rejected ||
+                            row.core == CmEventType::unreachable ||
+                            row.core == CmEventType::connect_error;
+        const auto* const line = CapturedLog::find(RPMA_LOG_LEVEL_WARNING, "no connection to ");
+        assert_int_equal(line != nullptr, failed);
+        if (failed) assert_true(line->text.find('?') != std::string::npos);
+    }
+}
+
 void events_queue_from_the_request_on(void** state) {
     Rig& rig = of(state);
     make_request(rig);
@@ -444,6 +460,7 @@ int main() {
         TEST(null_arguments_are_refused),
         TEST(null_arguments_come_before_the_question_whether_the_channel_is_shared),
         TEST(every_event_has_its_name_and_is_told_at_notice),
+        TEST(failed_connection_is_told_with_what_to_do),
         TEST(events_queue_from_the_request_on),
         TEST(event_that_is_none_of_a_connection_is_unknown),
         TEST(no_event_in_nonblocking_mode_is_no_event),
