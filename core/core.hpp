@@ -8,6 +8,7 @@
 #include "core/base/origin.hpp"          // IWYU pragma: export
 #include "core/base/result.hpp"          // IWYU pragma: export
 #include "core/base/socket_address.hpp"  // IWYU pragma: export
+#include "core/base/statistics.hpp"      // IWYU pragma: export
 #include "core/device/device.hpp"        // IWYU pragma: export
 #include "core/device/registry.hpp"      // IWYU pragma: export
 #include "core/engine/counter.hpp"       // IWYU pragma: export

@@ -11,4 +11,5 @@ struct rpma_conn {
     compat::rpma::ConnParts parts;
     /// The peer declared that an RDMA write alone can reach its persistence domain.
     std::atomic<bool> direct_write_to_pmem{false};
+    compat::core::Statistics statistics;
 };

@@ -2,6 +2,7 @@
 #include "rpma_compat/conn_req.hpp"
 
 #include "rpma_compat/conn.hpp"
+#include "rpma_compat/count.hpp"
 #include "rpma_compat/err_map.hpp"
 #include "rpma_compat/log.hpp"
 #include "rpma_compat/mr.hpp"
@@ -94,6 +95,7 @@ int rpma_conn_req_recv(rpma_conn_req* req, rpma_mr_local* dst, size_t offset, si
         if (req == nullptr || dst == nullptr || len > kMaxTransfer) return RPMA_E_INVAL;
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
             const core::Status posted = req->parts.qp->post_receive(request);
+            count_post(req->statistics, core::Stat::receives, len, posted);
             if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_recv", posted.error());
             return kSuccess;
         });

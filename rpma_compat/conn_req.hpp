@@ -7,4 +7,5 @@ struct rpma_conn_req {
     rpma_peer* peer = nullptr;
     compat::rpma::ConnParts parts;
     bool incoming = false;
+    compat::core::Statistics statistics;
 };

@@ -2,6 +2,7 @@
 // The operations. Offsets are relative to the region's start; ranges, keys and rights are the
 // device's to check.
 #include "rpma_compat/conn.hpp"
+#include "rpma_compat/count.hpp"
 #include "rpma_compat/err_map.hpp"
 #include "rpma_compat/flag_map.hpp"
 #include "rpma_compat/log.hpp"
@@ -39,6 +40,7 @@ int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local
         request.sges = {&sge, 1};
     }
     const core::Status posted = conn.parts.qp->post_send({&request, 1});
+    count_post(conn.statistics, core::stat_of(request.opcode), length, posted);
     if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_send", posted.error());
     return kSuccess;
 }
@@ -117,6 +119,7 @@ int rpma_atomic_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, c
         const core::Status posted = conn->extended_ops->post_atomic_write(
             *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
             to_target(*dst, dst_offset), src);
+        count_post(conn->statistics, core::Stat::writes, RPMA_ATOMIC_WRITE_ALIGNMENT, posted);
         if (!posted) return COMPAT_RPMA_FAILED(provider, "atomic write", posted.error());
         return kSuccess;
     });
@@ -141,6 +144,7 @@ int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t l
         const core::Status posted = conn->extended_ops->post_flush(
             *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
             to_target(*dst, range.offset), range.length, row.core);
+        count_post(conn->statistics, core::Stat::flushes, range.length, posted);
         if (!posted) return COMPAT_RPMA_FAILED(provider, "flush", posted.error());
         return kSuccess;
     });
@@ -171,6 +175,7 @@ int rpma_recv(rpma_conn* conn, rpma_mr_local* dst, size_t offset, size_t len,
         if (len > kMaxTransfer) return RPMA_E_INVAL;
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
             const core::Status posted = conn->parts.qp->post_receive(request);
+            count_post(conn->statistics, core::Stat::receives, len, posted);
             if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_recv", posted.error());
             return kSuccess;
         });

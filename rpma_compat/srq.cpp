@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rpma_compat/srq.hpp"
 
+#include "rpma_compat/count.hpp"
 #include "rpma_compat/err_map.hpp"
 #include "rpma_compat/log.hpp"
 #include "rpma_compat/mr.hpp"
@@ -45,6 +46,7 @@ int rpma_srq_recv(rpma_srq* srq, rpma_mr_local* dst, size_t offset, size_t len,
         if (len > kMaxTransfer) return RPMA_E_INVAL;
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
             const core::Status posted = srq->queue->post_receive(request);
+            count_post(srq->statistics, core::Stat::receives, len, posted);
             if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_srq_recv", posted.error());
             return kSuccess;
         });

@@ -9,4 +9,5 @@
 struct rpma_srq {
     std::unique_ptr<compat::core::SharedReceiveQueue> queue;
     std::unique_ptr<rpma_cq> rcq;  ///< null: receives complete in the connections' queues
+    compat::core::Statistics statistics;
 };

@@ -30,6 +30,9 @@ constexpr std::array kSettings{
         Setting::log, "FABRIC_COMPAT_LOG", "off", "off|error|warning|notice|info|debug",
         "write log lines up to this level to stderr, whatever the program has set; libfabric "
         "takes FI_LOG_LEVEL where it is set"},
+    SettingRow{
+        Setting::statistics, "FABRIC_COMPAT_STATISTICS", "0", "0|1",
+        "write to stderr at exit how many operations, bytes, completions and errors there were"},
 };
 static_assert(kSettings.size() == static_cast<std::size_t>(Setting::count_),
               "a new Setting needs a row here");

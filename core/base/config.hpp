@@ -10,7 +10,16 @@
 
 namespace compat::core {
 
-enum class Setting : std::size_t { device, crc, shm, connect_timeout, explain, log, count_ };
+enum class Setting : std::size_t {
+    device,
+    crc,
+    shm,
+    connect_timeout,
+    explain,
+    log,
+    statistics,
+    count_
+};
 
 struct SettingRow {
     Setting setting;

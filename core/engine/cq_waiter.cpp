@@ -8,6 +8,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "core/engine/operation.hpp"
 
 namespace compat::core {
 
@@ -51,6 +52,20 @@ Result<std::size_t> WaitedCq::poll_locked(std::span<WorkCompletion> wcs) noexcep
 }
 
 Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
+    auto polled = poll_uncounted(wcs);
+    if (!polled || *polled == 0) return polled;
+    std::size_t successes = 0;
+    for (const WorkCompletion& wc : wcs.first(*polled)) {
+        if (wc.status == WcStatus::success)
+            ++successes;
+        else
+            statistics_->add_shared(stat_of(wc.status), 1);
+    }
+    statistics_->add_shared(Stat::completions, successes);
+    return polled;
+}
+
+Result<std::size_t> WaitedCq::poll_uncounted(std::span<WorkCompletion> wcs) noexcept {
     if (has_probed_.load(std::memory_order_acquire)) {
         const std::lock_guard lock(waiter_.mutex_);
         return poll_locked(wcs);

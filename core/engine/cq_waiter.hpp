@@ -13,6 +13,7 @@
 #include <mutex>
 #include <span>
 
+#include "core/base/statistics.hpp"
 #include "core/device/device.hpp"
 
 namespace compat::core {
@@ -43,6 +44,7 @@ private:
     bool probe() noexcept;
     Result<std::size_t> poll_locked(std::span<WorkCompletion> wcs) noexcept;
 
+    Result<std::size_t> poll_uncounted(std::span<WorkCompletion> wcs) noexcept;
     Result<std::size_t> poll_queue(std::span<WorkCompletion> wcs, std::size_t taken) noexcept;
 
     CqWaiter& waiter_;
@@ -51,6 +53,7 @@ private:
     // no although there are some (hardware cannot know).
     std::atomic<bool> has_probed_{false};
     WorkCompletion probed_;
+    Statistics statistics_;
 };
 
 /// A completion channel and the (at most two) CQs that report to it.

@@ -104,18 +104,24 @@ Status ReceiveQueue::post(const Receive& receive) noexcept {
     const std::lock_guard lock(lock_);
     if (receive.local.size() > max_sge_ || (receive.multiple && receive.local.size() > 1))
         return failure(Errc::invalid_argument);
-    if (free_ == nullptr) return failure(Errc::would_block);
+    if (free_ == nullptr) {
+        statistics_->add(Stat::queue_full, 1);
+        return failure(Errc::would_block);
+    }
     Record& record = *free_;
     free_ = record.next;
     --free_count_;
     fill(record, receive);
     if (held_first_ != nullptr || multiple_posted_ || (qp_ == nullptr && srq_ == nullptr)) {
         hold(record);
-        return {};
+    } else if (const Status posted = post_to_device(record); !posted) {
+        free(record);
+        return posted;
     }
-    const Status posted = post_to_device(record);
-    if (!posted) free(record);
-    return posted;
+    std::uint64_t bytes = 0;
+    for (const LocalBuffer& buffer : receive.local) bytes += buffer.length;
+    statistics_->post(Stat::receives, bytes);
+    return {};
 }
 
 Status ReceiveQueue::post_to_device(Record& record) noexcept {

@@ -112,6 +112,7 @@ private:
     std::uint64_t next_number_ = 0;
     std::uint64_t min_multiple_ = 64;
     bool multiple_posted_ = false;
+    Statistics statistics_;
 };
 
 template <class Sink>
@@ -132,7 +133,10 @@ void ReceiveQueue::complete(const WorkCompletion& wc, const ReceivePort* port,
                 port->counter->add_errors(1);
         }
     }
-    if (wanted || !good) sink.emit(completion);
+    if (wanted || !good)
+        sink.emit(completion);
+    else if (port != nullptr && port->counter != nullptr)
+        sink.count(completion.status);
 }
 
 }  // namespace compat::core

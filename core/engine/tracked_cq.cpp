@@ -139,6 +139,7 @@ Status TrackedCq::push(const Completion& completion) noexcept {
         }
         if (Status room = ring_.ensure_room(1); !room) return room;
         ring_.push(completion);
+        count(completion.status);
     }
     wake();
     return {};

@@ -99,7 +99,9 @@ private:
         void success(void* context, std::uint64_t flags, CompletionKind kind) noexcept {
             emit({.context = context, .flags = flags, .kind = kind, .reserved = true});
         }
+        void count(WcStatus status) noexcept { cq.count(status); }
         void emit(const Completion& completion) noexcept {
+            cq.count(completion.status);
             if (cq.keeps_entries_)
                 cq.ring_.push(completion);
             else if (completion.reserved)
@@ -111,16 +113,18 @@ private:
     struct DirectSink {
         TrackedCq& cq;
         const Write& write;
-        std::size_t count;
+        std::size_t written;
         std::size_t max;
 
+        void count(WcStatus status) noexcept { cq.count(status); }
         void success(void* context, std::uint64_t flags, CompletionKind kind) noexcept {
             emit({.context = context, .flags = flags, .kind = kind, .reserved = true});
         }
         void emit(const Completion& completion) noexcept {
-            if (completion.status != WcStatus::success || count == max || !cq.ring_.empty())
+            cq.count(completion.status);
+            if (completion.status != WcStatus::success || written == max || !cq.ring_.empty())
                 return cq.keep(completion);
-            write(count++, completion);
+            write(written++, completion);
             if (completion.reserved) cq.space_.release(1);
         }
     };
@@ -146,6 +150,8 @@ private:
     template <class Write>
     long read_with_sources(std::size_t max, const Write& write) noexcept;
     void drive_sources() noexcept;
+    /// The program will be told of an end of this kind.
+    void count(WcStatus status) noexcept { statistics_->add(stat_of(status), 1); }
     void run_work() noexcept;
     long progress_locked() noexcept;
     void drain_events() noexcept;
@@ -166,6 +172,7 @@ private:
     std::atomic<bool> has_sources_{false};
     Lock sources_lock_;  ///< taken before the locks of the sources, and never with lock_ held
     std::vector<ProgressSource*> sources_;
+    Statistics statistics_;
     std::array<WorkCompletion, kBatch> wcs_;
 };
 
@@ -237,7 +244,7 @@ template <class Write>
                                                          std::size_t max) noexcept {
     DirectSink<Write> sink{*this, write, count, max};
     dispatch(wc, sink);
-    return sink.count;
+    return sink.written;
 }
 
 /// The sources' entries come through the ring.
@@ -271,7 +278,10 @@ template <class Write>
     }
     if (work_.load() != 0) [[unlikely]]
         run_work();
-    if (plain != 0) space_.release(plain);
+    if (plain != 0) {
+        space_.release(plain);
+        statistics_->add(Stat::completions, plain);
+    }
     lock_.unlock();
     return count != 0 ? static_cast<long>(count) : read_slow(max, write);
 }

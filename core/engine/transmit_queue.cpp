@@ -136,6 +136,8 @@ Status TransmitQueue::post_slow(const Operation& operation) noexcept {
         // but post must still get on.
         cq_.progress();
         status = try_post(operation);
+        if (!status && status.error().code == Errc::would_block)
+            statistics_->add_shared(Stat::queue_full, 1);
     }
     return status;
 }
@@ -145,7 +147,10 @@ Status TransmitQueue::try_post(const Operation& operation) noexcept {
     if (qp_ == nullptr) [[unlikely]]
         return failure(Errc::wrong_state);
     Status status = post_general(operation);
-    if (!status) ring();
+    if (status)
+        statistics_->post(stat_of(operation.opcode), operation.length);
+    else
+        ring();
     update_work();
     return status;
 }

@@ -201,6 +201,7 @@ private:
     bool direct_ = false;  ///< open, and nothing staged or deferred: a post may go straight out
     std::array<Counter*, kKinds + 1> counters_{};  ///< the last is always null: OpKind::count_
     std::unique_ptr<Record[]> records_;
+    Statistics statistics_;
     // Of post_single(): what it does not set stays as it is.
     Sge single_sge_;
     WorkRequest single_request_;
@@ -274,6 +275,7 @@ private:
     const Status posted = qp_->post_send({&request, 1});
     if (posted) [[likely]] {
         ++wr_tail_;
+        statistics_->post(stat_of(operation.opcode), operation.local.length);
         lock_.unlock();
         return {};
     }
@@ -286,8 +288,10 @@ private:
 
 template <class Sink>
 void TransmitQueue::retire(Record& record, Sink& sink) noexcept {
-    if (Counter* counter = counters_[static_cast<std::size_t>(record.kind)]; counter != nullptr)
+    if (Counter* counter = counters_[static_cast<std::size_t>(record.kind)]; counter != nullptr) {
         counter->tick(record.length);
+        if (!record.entry) sink.count(WcStatus::success);
+    }
     if (record.bounced) bounce_->give_back();
     if (record.entry) sink.success(record.context, record.flags, completion_kind(record.kind));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fabric-compat-info: which devices there are and why others are not, what they can do, which ABI
 // the libraries serve, and which environment variables are in force.
+#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "tools/info/facts.hpp"
 #include "tools/info/print.hpp"
+#include "tools/info/process.hpp"
 
 namespace compat::tools {
 namespace {
@@ -15,9 +17,11 @@ namespace {
 constexpr int kDeviceFound = 0;
 constexpr int kNoDevice = 1;
 constexpr int kUsage = 2;
+constexpr int kNoStatistics = 3;
 
 constexpr const char kHelp[] =
     "usage: fabric-compat-info [--json | --markdown]\n"
+    "       fabric-compat-info --pid PROCESS [--json]\n"
     "\n"
     "Which devices there are and why others are not, what they and libfabric's endpoints on them\n"
     "can do, which symbol versions the libraries serve, and which environment variables are in\n"
@@ -25,9 +29,11 @@ constexpr const char kHelp[] =
     "\n"
     "  --json       the same for scripts\n"
     "  --markdown   the table of docs/compatibility.md\n"
+    "  --pid        the statistics of a process that uses the libraries, while it runs\n"
     "  --help, --version\n"
     "\n"
-    "Exit status: 0, or 1 when no device can be used.\n";
+    "Exit status: 0, 1 when no device can be used, 3 when the process has no statistics: it does\n"
+    "not use the libraries, has made no queue yet, or belongs to somebody else.\n";
 
 void print_everything_as_text(const std::vector<Table>& tables,
                               const std::vector<std::string>& absences) {
@@ -67,6 +73,36 @@ void print_matrix(const std::vector<Table>& tables) {
     }
 }
 
+int print_statistics(std::string_view text, bool as_json) {
+    std::uint32_t process = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), process);
+    if (error != std::errc() || end != text.data() + text.size()) {
+        std::fputs(kHelp, stderr);
+        return kUsage;
+    }
+    std::string reason;
+    const auto totals = read_statistics(process, reason);
+    if (!totals) {
+        std::fprintf(stderr, "fabric-compat-info: process %u: %s\n", process, reason.c_str());
+        return kNoStatistics;
+    }
+    if (totals->incomplete)
+        std::fprintf(stderr, "fabric-compat-info: process %u has more queues than are counted\n",
+                     process);
+    const char* separator = "{";
+    for (const core::StatRow& row : core::stat_rows()) {
+        const auto value =
+            static_cast<unsigned long long>(totals->cells[static_cast<std::size_t>(row.stat)]);
+        if (as_json)
+            std::printf("%s\"%s\": %llu", separator, row.name, value);
+        else
+            std::printf("%20llu  %-14s %s\n", value, row.name, row.meaning);
+        separator = ", ";
+    }
+    if (as_json) std::printf("}\n");
+    return 0;
+}
+
 int run(std::string_view option) {
     if (option == "--help" || option == "-h") {
         std::fputs(kHelp, stdout);
@@ -99,6 +135,10 @@ int run(std::string_view option) {
 }  // namespace compat::tools
 
 int main(int count, char** words) {
+    const std::string_view first = count > 1 ? words[1] : "";
+    const bool as_json = count == 4 && std::string_view(words[3]) == "--json";
+    if (first == "--pid" && (count == 3 || as_json))
+        return compat::tools::print_statistics(words[2], as_json);
     if (count > 2) return compat::tools::run("--no-such-option");
-    return compat::tools::run(count == 2 ? words[1] : "");
+    return compat::tools::run(first);
 }

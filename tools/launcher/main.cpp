@@ -48,6 +48,7 @@ constexpr std::array kSettingOptions{
     SettingOption{"--device", core::Setting::device, nullptr},
     SettingOption{"--log", core::Setting::log, nullptr},
     SettingOption{"--explain", core::Setting::explain, "1"},
+    SettingOption{"--statistics", core::Setting::statistics, "1"},
 };
 
 const core::SettingRow& row_of(core::Setting setting) {
