@@ -30,13 +30,14 @@ endforeach()
 if(any_library)
     install(EXPORT fabric-compat-targets NAMESPACE fabric-compat:: DESTINATION ${package_dir}
         COMPONENT dev)
-    configure_package_config_file(cmake/fabric-compat-config.cmake.in
-        ${PROJECT_BINARY_DIR}/cmake/fabric-compat-config.cmake INSTALL_DESTINATION ${package_dir})
-    write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/fabric-compat-config-version.cmake
-        COMPATIBILITY SameMinorVersion)
-    install(FILES
-        ${PROJECT_BINARY_DIR}/cmake/fabric-compat-config.cmake
-        ${PROJECT_BINARY_DIR}/cmake/fabric-compat-config-version.cmake
-        DESTINATION ${package_dir} COMPONENT dev)
+    foreach(package fabric-compat rpma-compat)
+        set(config ${PROJECT_BINARY_DIR}/cmake/${package}-config)
+        set(destination ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
+        configure_package_config_file(cmake/${package}-config.cmake.in ${config}.cmake
+            INSTALL_DESTINATION ${destination})
+        write_basic_package_version_file(${config}-version.cmake COMPATIBILITY SameMinorVersion)
+        install(FILES ${config}.cmake ${config}-version.cmake DESTINATION ${destination}
+            COMPONENT dev)
+    endforeach()
 endif()
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(FILES README.md docs/compatibility.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
