@@ -59,7 +59,7 @@ static void listen_somewhere(struct rpma_peer* peer, struct rpma_ep** ep) {
 static void* serve(void* unused) {
     static char memory[kMemory];
     static char inbox[kSends * kSendBytes];
-    struct rpma_peer* const peer = new_peer();
+    struct rpma_peer* peer = new_peer();
     struct rpma_mr_local* target = NULL;
     struct rpma_mr_local* messages = NULL;
     must(rpma_mr_reg(
@@ -91,6 +91,9 @@ static void* serve(void* unused) {
     must(rpma_conn_disconnect(conn), "rpma_conn_disconnect");
     must(rpma_conn_delete(&conn), "rpma_conn_delete");
     must(rpma_ep_shutdown(&ep), "rpma_ep_shutdown");
+    must(rpma_mr_dereg(&messages), "rpma_mr_dereg");
+    must(rpma_mr_dereg(&target), "rpma_mr_dereg");
+    must(rpma_peer_delete(&peer), "rpma_peer_delete");
     return unused;
 }
 
@@ -126,7 +129,7 @@ static void work(struct rpma_conn* conn, struct rpma_mr_local* mr, struct rpma_m
 
 static void be_client(void) {
     static char memory[kMemory];
-    struct rpma_peer* const peer = new_peer();
+    struct rpma_peer* peer = new_peer();
     struct rpma_mr_local* mr = NULL;
     must(rpma_mr_reg(peer, memory, sizeof memory,
                      RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_SEND, &mr),
@@ -145,6 +148,8 @@ static void be_client(void) {
     must_be(RPMA_CONN_CLOSED, conn);
     must(rpma_mr_remote_delete(&target), "rpma_mr_remote_delete");
     must(rpma_conn_delete(&conn), "rpma_conn_delete");
+    must(rpma_mr_dereg(&mr), "rpma_mr_dereg");
+    must(rpma_peer_delete(&peer), "rpma_peer_delete");
 }
 
 static void print_expected(void) {
