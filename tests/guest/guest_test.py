@@ -10,7 +10,8 @@ import sys
 
 BASH = """
 set -o pipefail; trap 'echo trapped' USR1; kill -USR1 $$
-fds=(/proc/$$/fd/*); tasks=(/proc/$$/task/*); echo ${#fds[@]} ${#tasks[@]}; grep 'Sig[BIC]' /proc/$$/status
+fds=(/proc/$$/fd/*); tasks=(/proc/$$/task/*); echo ${#fds[@]} ${#tasks[@]}; 
+while read -r line; do case $line in Sig[BIC]*) echo "$line" ;; esac; done </proc/$$/status
 (exit 3) | cat; echo "status $?"; read -r line < <(echo text); echo "$line"; false || exit 42
 """
 PYTHON = """
