@@ -246,7 +246,7 @@ static void look_before_receiving(struct rig* rig) {
     EQUAL(error.err, FI_ENOMSG);
     CHECK(error.op_context == rig_context(9));
     rig_meet(rig);
-    rig_meet(rig);  // all three are here
+    rig_meet(rig);  // all four are here
     struct fi_cq_tagged_entry entry = peek(rig, 5, 0, rig_context(1));
     EQUAL(entry.len, 8);
     EQUAL(entry.tag, 5);
@@ -264,15 +264,22 @@ static void look_before_receiving(struct rig* rig) {
     CHECK(rig_next(rig, rig->rx).op_context == &claim);
     EQUAL(value, 6);
     CODE(fi_trecvmsg(rig->ep, &claimed, FI_DISCARD), -FI_EINVAL);
+    entry = peek(rig, 8, FI_CLAIM, &claim);
+    EQUAL(entry.tag, 8);
+    struct fi_msg_tagged unwanted = {.addr = FI_ADDR_UNSPEC, .tag = 8, .context = &claim};
+    POST(rig, fi_trecvmsg(rig->ep, &unwanted, FI_CLAIM | FI_DISCARD));
+    entry = rig_next_tagged(rig, rig->rx);
+    CHECK(entry.op_context == &claim);
+    EQUAL(entry.tag, 8);
     POST(rig, fi_trecv(rig->ep, &value, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
     rig_next(rig, rig->rx);
     EQUAL(value, 5);
     rig_meet(rig);
 }
 
-static void send_five_to_seven(struct rig* rig) {
+static void send_five_to_eight(struct rig* rig) {
     rig_meet(rig);
-    for (uint64_t tag = 5; tag <= 7; ++tag) {
+    for (uint64_t tag = 5; tag <= 8; ++tag) {
         POST(rig, fi_tsend(rig->ep, &tag, sizeof tag, NULL, rig->peer, tag, NULL));
         rig_next(rig, rig->tx);
     }
@@ -544,7 +551,7 @@ static const struct rig_test kTests[] = {
      0},
     {"messages can be looked at, claimed and dropped",
      look_before_receiving,
-     send_five_to_seven,
+     send_five_to_eight,
      {RDM, .caps = FI_TAGGED},
      false,
      0},
