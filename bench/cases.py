@@ -36,10 +36,12 @@ class Case:
 SMALL = "8,64"
 BULK = "4096,65536,1048576,4194304"
 MAPPED = "8,64,4096,65536"
+# the two ways to a peer on this host
+DIRECT = (("FABRIC_COMPAT_SHM", "1"),)
 STREAM = (("FABRIC_COMPAT_SHM", "0"),)
 
 
-def fi(arguments, environment=()):
+def fi(arguments, environment=DIRECT):
     return Command("fi_bench", arguments, "ours", environment)
 
 
@@ -101,17 +103,20 @@ def stream():
                            "--op read --size 65536,1048576,4194304 --window 8", Goal(peer=1.2))
 
 
+def librpma(arguments):
+    return Command("rpma_bench", arguments, "ours", DIRECT)
+
+
 def rpma():
     for op, memory, goal in (("write", "file", Goal(extra=300)), ("read", "file", Goal()),
                              ("flush", "file", Goal()), ("persist", "file", Goal()),
                              ("write", "private", Goal())):
         yield Case(f"rpma.{op}.{memory}", f"rpma_{op} on {memory} memory, one at a time",
-                   Command("rpma_bench", f"--op {op} --memory {memory} --size 8,4096,65536,1048576",
-                           "ours"),
+                   librpma(f"--op {op} --memory {memory} --size 8,4096,65536,1048576"),
                    limit=raw("--test memcpy --size 8,4096,65536,1048576"), limit_name="memcpy",
                    goal=goal)
     yield Case("rpma.bandwidth", "rpma_write on file memory, 16 in flight",
-               Command("rpma_bench", "--memory file --window 16 --size 65536,1048576", "ours"),
+               librpma("--memory file --window 16 --size 65536,1048576"),
                limit=raw("--test memcpy --size 65536,1048576"), limit_name="memcpy")
 
 
@@ -124,7 +129,7 @@ def steps():
     yield Case("steps.stream", "user instructions, 8 B, stream", fi("--test steps", STREAM),
                upstream("tcp", "--test steps", "msg"))
     yield Case("steps.rpma", "user instructions, 8 B, librpma",
-               Command("rpma_bench", "--test steps --memory file", "ours"))
+               librpma("--test steps --memory file"))
 
 
 def scaling():
