@@ -313,6 +313,7 @@ void peers_name_a_region_by_its_iova(void** state) {
         attr.access = full_access();
         attr.iova = iova;
         const auto region = pair.passive.pd().register_memory(attr);
+        if (limits().transport == Transport::iwarp && !region) skip();
         assert_true(region.has_value());
         memory.fill(std::byte{});
         must_post(

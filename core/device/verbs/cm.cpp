@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 #include "core/device/verbs/qp.hpp"
 
@@ -34,6 +35,18 @@ Error resolve_error(int error) noexcept {
         case ETIMEDOUT:
         case ECONNREFUSED: return {Errc::unreachable, error};
         default: return {Errc::device, error};
+    }
+}
+
+/// The event that a failed call of rdma_connect stands for, if it is the peer that failed it.
+std::optional<CmEventType> refusal(int error) noexcept {
+    switch (error) {
+        case ECONNREFUSED:
+        case ECONNRESET: return CmEventType::rejected;
+        case ETIMEDOUT:
+        case EHOSTUNREACH:
+        case ENETUNREACH: return CmEventType::unreachable;
+        default: return std::nullopt;
     }
 }
 
@@ -193,10 +206,17 @@ Status VerbsCmId::connect(const ConnectionParameters& parameters) noexcept {
     if (state_ != State::resolved || qp_ == nullptr) return failure(Errc::wrong_state);
     if (parameters.private_data.size() > limits_.max_connect_data) return failure(Errc::too_long);
     rdma_conn_param native = to_native(parameters);
-    if (const int rc = api().rdma_connect(id_.get(), &native); rc != 0)
-        return failure(Errc::device, errno_of(rc));
+    const int rc = api().rdma_connect(id_.get(), &native);
     state_ = State::connecting;
-    return {};
+    if (rc == 0) return {};
+    // iWARP drivers connect during the call; an event tells of the outcome all the same.
+    const int error = errno_of(rc);
+    if (const auto outcome = refusal(error)) {
+        start_failed(*outcome, {});
+        return {};
+    }
+    state_ = State::resolved;
+    return failure(Errc::device, error);
 }
 
 Status VerbsCmId::accept(const ConnectionParameters& parameters) noexcept {

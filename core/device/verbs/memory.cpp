@@ -119,6 +119,10 @@ Result<std::unique_ptr<MemoryRegion>> VerbsPd::register_memory(const MrAttr& att
     const std::size_t length = empty ? sizeof g_nothing : attr.length;
     const std::uint64_t iova =
         empty || !attr.iova ? reinterpret_cast<std::uintptr_t>(address) : *attr.iova;
+    // siw takes an address of the program's choice and does not find it again.
+    const bool is_iwarp = limits_.transport == Transport::iwarp;
+    if (is_iwarp && iova != reinterpret_cast<std::uintptr_t>(address))
+        return failure(Errc::not_supported);
     errno = 0;
     MrHandle mr(api().ibv_reg_mr_iova2(pd_.get(), address, length, iova,
                                        empty ? 0 : to_verbs(attr.access)));

@@ -27,6 +27,11 @@ bool has_empty_element(const WorkRequest& request) noexcept {
     return std::ranges::any_of(request.sges, [](const Sge& sge) { return sge.length == 0; });
 }
 
+/// Its elements take a result: there is nothing to copy from them.
+bool writes_here(Opcode opcode) noexcept {
+    return opcode == Opcode::read || opcode == Opcode::atomic_cas || opcode == Opcode::atomic_fadd;
+}
+
 bool by_extended_call(Opcode opcode) noexcept {
     return kOpcodes[static_cast<std::size_t>(opcode)].verbs < 0;
 }
@@ -221,7 +226,8 @@ std::optional<Errc> VerbsQp::check(const WorkRequest& request) const noexcept {
     const std::size_t most =
         request.opcode == Opcode::read ? max_read_sge_ : std::size_t{attr_.max_send_sge};
     if (request.sges.size() > most) return Errc::invalid_argument;
-    if (request.flags.has(SendFlag::inlined) && length > attr_.max_inline)
+    if (request.flags.has(SendFlag::inlined) &&
+        (length > attr_.max_inline || writes_here(request.opcode)))
         return Errc::invalid_argument;
     if (length > limits_.max_message) return Errc::too_long;
     switch (request.opcode) {
@@ -345,8 +351,8 @@ Status VerbsQp::post_receive(const ReceiveRequest& request) noexcept {
     ibv_recv_wr wr;
     wr.wr_id = reinterpret_cast<std::uintptr_t>(slot);
     wr.next = nullptr;
-    wr.sg_list = to_verbs(request.sges);
-    wr.num_sge = static_cast<int>(request.sges.size());
+    ibv_sge spare;
+    set_elements(wr, request.sges, is_iwarp_, spare);
     receives_.commit(1);
     ibv_recv_wr* bad = nullptr;
     const int rc = ibv_post_recv(qp_, &wr, &bad);

@@ -20,13 +20,19 @@ Result<std::unique_ptr<VerbsSrq>> VerbsSrq::create(VerbsPd& pd, const Limits& li
     attr.attr.max_sge = std::max(max_sge, 1U);
     SrqHandle srq(api().ibv_create_srq(pd.get(), &attr));
     if (!srq) return failure(creation_error(errno));
-    return std::unique_ptr<VerbsSrq>(new VerbsSrq(std::move(srq), depth, max_sge, pd.children()));
+    return std::unique_ptr<VerbsSrq>(
+        new VerbsSrq(std::move(srq), limits, depth, max_sge, pd.children()));
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
 }
 
-VerbsSrq::VerbsSrq(SrqHandle srq, std::uint32_t depth, std::uint32_t max_sge, Children children)
-    : child_(std::move(children)), srq_(std::move(srq)), max_sge_(max_sge), slots_(depth) {
+VerbsSrq::VerbsSrq(SrqHandle srq, const Limits& limits, std::uint32_t depth, std::uint32_t max_sge,
+                   Children children)
+    : child_(std::move(children)),
+      srq_(std::move(srq)),
+      is_iwarp_(limits.transport == Transport::iwarp),
+      max_sge_(max_sge),
+      slots_(depth) {
     free_.reserve(depth);
     for (std::uint32_t index = depth; index-- > 0;) {
         slots_[index] = {.number = index, .owner = this, .kind = SlotKind::shared_receive};
@@ -43,8 +49,8 @@ Status VerbsSrq::post_receive(const ReceiveRequest& request) noexcept {
     slot.wr_id = request.wr_id;
     ibv_recv_wr wr{};
     wr.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
-    wr.sg_list = to_verbs(request.sges);
-    wr.num_sge = static_cast<int>(request.sges.size());
+    ibv_sge spare;
+    set_elements(wr, request.sges, is_iwarp_, spare);
     ibv_recv_wr* bad = nullptr;
     if (const int rc = ibv_post_srq_recv(srq_.get(), &wr, &bad); rc != 0)
         return failure(posting_error(errno_of(rc)));

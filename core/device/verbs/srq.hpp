@@ -28,10 +28,12 @@ public:
     void retire(Slot& slot) noexcept;
 
 private:
-    VerbsSrq(SrqHandle srq, std::uint32_t depth, std::uint32_t max_sge, Children children);
+    VerbsSrq(SrqHandle srq, const Limits& limits, std::uint32_t depth, std::uint32_t max_sge,
+             Children children);
 
     const Child child_;
     SrqHandle srq_;
+    const bool is_iwarp_;
     const std::uint32_t max_sge_;
     Lock lock_;
     std::vector<Slot> slots_;

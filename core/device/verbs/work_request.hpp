@@ -20,6 +20,16 @@ inline ibv_sge* to_verbs(std::span<const Sge> sges) noexcept {
     return reinterpret_cast<ibv_sge*>(const_cast<Sge*>(sges.data()));
 }
 
+/// siw's library refuses receives without elements, which messages of no bytes are for: there they
+/// get one that nothing is ever written to.
+inline void set_elements(ibv_recv_wr& wr, std::span<const Sge> sges, bool needs_one,
+                         ibv_sge& spare) noexcept {
+    spare = {};
+    const bool fills_in = needs_one && sges.empty();
+    wr.sg_list = fills_in ? &spare : to_verbs(sges);
+    wr.num_sge = fills_in ? 1 : static_cast<int>(sges.size());
+}
+
 struct OpcodeRow {
     Opcode core;
     int verbs;  ///< ibv_wr_opcode; -1: by ibv_wr_*() only
