@@ -32,8 +32,8 @@ public:
     [[gnu::always_inline]] ssize_t post(fi_addr_t, core::SingleOperation operation) noexcept {
         if (transmit_open_ == nullptr) [[unlikely]]
             return -FI_EOPBADSTATE;
-        const core::Status posted = transmit_open_->post(operation);
-        return posted ? 0 : refuse(posted.error());
+        return transmit_open_->post(operation,
+                                    [this](const core::Error& error) { return refuse(error); });
     }
     /// A post that was refused still sends off what FI_MORE held back.
     ssize_t refuse(int error) noexcept;

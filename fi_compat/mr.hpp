@@ -26,6 +26,8 @@ struct LocalKeys {
     std::span<const Segment> more;  ///< all segments when there are several
 
     [[nodiscard]] std::uint32_t of(const void* address) const noexcept {
+        if (more.empty()) [[likely]]
+            return lkey;
         for (const Segment& segment : more)
             if (address < segment.end) return segment.lkey;
         return lkey;

@@ -116,6 +116,13 @@ Status TransmitQueue::post(const Operation& operation) noexcept {
     return is_single(operation) ? post(to_single(operation)) : post_slow(operation);
 }
 
+/// The device has refused the newest operation, of which nobody knows yet.
+void TransmitQueue::take_back_single() noexcept {
+    const std::uint64_t number = tail_.load(std::memory_order_relaxed) - 1;
+    if (record(number).entry) space_->release(1);
+    tail_.store(number, std::memory_order_release);
+}
+
 Status TransmitQueue::post_unusual(SingleOperation operation) noexcept {
     const std::uint64_t length = operation.local.length;
     const RemoteRange remote{operation.remote_address, length, operation.rkey};

@@ -68,7 +68,13 @@ public:
     Status post(const Operation& operation) noexcept;
     /// The same, inline for what is almost always the case: one buffer, room everywhere, and
     /// nothing that must go before it. No atomics.
-    Status post(SingleOperation operation) noexcept;
+    Status post(SingleOperation operation) noexcept {
+        return post(operation, [](const Error& error) { return Status(failure(error)); });
+    }
+    /// The same; a failure is what refuse(const Error&) makes of it, success that type's default.
+    template <class Refuse>
+    auto post(SingleOperation operation, const Refuse& refuse) noexcept
+        -> decltype(refuse(Error{}));
     /// Sends off what OpFlag::more held back.
     void flush() noexcept;
     [[nodiscard]] std::size_t free_slots() noexcept;
@@ -135,6 +141,7 @@ private:
 
     Status post_slow(const Operation& operation) noexcept;
     Status post_unusual(SingleOperation operation) noexcept;
+    void take_back_single() noexcept;
     Status try_post(const Operation& operation) noexcept;
     Status post_general(const Operation& operation) noexcept;
     Status post_split(const Operation& operation) noexcept;
@@ -225,23 +232,41 @@ private:
     std::array<Sge, kMaxStagedSges> staged_sge_;
 };
 
-[[gnu::always_inline]] inline Status TransmitQueue::post(SingleOperation operation) noexcept {
+/// What an operation asks of the device, by OpFlags::bits(); those that only the engine knows have
+/// no effect.
+constexpr auto kAskedOfDevice = [] {
+    std::array<SendFlags, 64> table;
+    for (std::size_t bits = 0; bits < table.size(); ++bits) {
+        const OpFlags flags(static_cast<std::uint8_t>(bits));
+        if (flags.has(OpFlag::inject)) table[bits] |= SendFlag::inlined;
+        if (flags.has(OpFlag::solicited)) table[bits] |= SendFlag::solicited;
+    }
+    return table;
+}();
+
+constexpr std::uint8_t kSignaledBit = SendFlags(SendFlag::signaled).bits();
+
+template <class Refuse>
+[[gnu::always_inline]] inline auto TransmitQueue::post(SingleOperation operation,
+                                                       const Refuse& refuse) noexcept
+    -> decltype(refuse(Error{})) {
+    using Answer = decltype(refuse(Error{}));
     constexpr OpFlags kSpecial = OpFlag::more | OpFlag::fence | OpFlag::commit;
     const OpKind kind = kind_of(operation.opcode);
     const bool entry = operation.flags.has(OpFlag::entry);
-    const bool inlines = operation.flags.has(OpFlag::inject);
     lock_.lock();
-    const std::uint64_t longest = inlines ? max_inline_ : simple_max_;
+    const std::uint64_t longest = operation.flags.has(OpFlag::inject) ? max_inline_ : simple_max_;
     const bool usual = direct_ && !operation.flags.has_any(kSpecial) &&
                        operation.local.length <= longest && free_requests() != 0 &&
                        (!entry || space_->reserve());
     if (!usual) [[unlikely]] {
         lock_.unlock();
-        return post_unusual(operation);
+        const Status posted = post_unusual(operation);
+        return posted ? Answer{} : refuse(posted.error());
     }
-    const std::uint32_t run_before = unsignaled_run_;
     const bool counts = counters_[static_cast<std::size_t>(kind)] != nullptr;
-    const bool signaled = signal_next(entry || counts);
+    const std::uint32_t run = unsignaled_run_ + 1;
+    const bool signaled = entry || counts || run >= signal_interval_;
 
     // The completion may be polled before post_send() returns: the record comes first.
     const std::uint64_t number = tail_.load(std::memory_order_relaxed);
@@ -261,10 +286,8 @@ private:
     WorkRequest& request = single_request_;
     request.wr_id = wr_id(wr_tail_);
     request.opcode = operation.opcode;
-    request.flags = SendFlags(static_cast<std::uint8_t>(
-        (signaled ? SendFlags(SendFlag::signaled).bits() : 0) |
-        (inlines ? SendFlags(SendFlag::inlined).bits() : 0) |
-        (operation.flags.has(OpFlag::solicited) ? SendFlags(SendFlag::solicited).bits() : 0)));
+    request.flags = kAskedOfDevice[operation.flags.bits()] |
+                    SendFlags(static_cast<std::uint8_t>(signaled ? kSignaledBit : 0));
     request.imm = operation.imm;
     request.rkey = operation.rkey;
     request.remote_address = operation.remote_address;
@@ -273,17 +296,16 @@ private:
     request.sges = {&single_sge_, operation.local.length != 0 ? 1U : 0U};
 
     const Status posted = qp_->post_send({&request, 1});
-    if (posted) [[likely]] {
-        ++wr_tail_;
-        statistics_->post(stat_of(operation.opcode), operation.local.length);
+    if (!posted) [[unlikely]] {
+        take_back_single();
         lock_.unlock();
-        return {};
+        return refuse(posted.error());
     }
-    tail_.store(number, std::memory_order_release);
-    unsignaled_run_ = run_before;
-    if (entry) space_->release(1);
+    ++wr_tail_;
+    unsignaled_run_ = signaled ? 0 : run;
+    statistics_->post(stat_of(operation.opcode), operation.local.length);
     lock_.unlock();
-    return posted;
+    return Answer{};
 }
 
 template <class Sink>
