@@ -280,6 +280,50 @@ void a_second_request_of_the_same_endpoint_is_refused_that_of_another_replaces(v
     assert_true(send_word(rig, peer).has_value());
 }
 
+void whoever_is_told_of_a_connection_that_it_has_not_says_so(void** state) {
+    FakeRig& rig = of(state);
+    assert_true(rig.open().has_value());
+    const AddressIndex peer = *rig.book.insert(loopback(kPeerPort));
+    for (int request = 1; request <= 3; ++request) {
+        // Each after a pause, in which the peer may notice by itself.
+        assert_true(keep_trying([&] {
+            assert_int_equal(send_word(rig, peer).error().code, Errc::would_block);
+            return rig.device.cm_ids().size() == 2;
+        }));
+        FakeCmId& own = *rig.device.cm_ids().back();
+        const auto said = rdm::parse_hello(std::as_bytes(std::span(own.private_data)));
+        assert_int_equal(said->extra, request == 3);
+        own.deliver(CmEventType::rejected, refusal(Refusal::connected));
+        rig.poll();
+    }
+    assert_int_equal(rig.done.size(), 0);
+}
+
+void such_a_request_is_accepted_beside_the_connection_that_stands(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig, 77);
+    FakeQp& old = qp(rig);
+    std::string insists = hello(77);
+    const auto bytes = rdm::encode({.name = loopback(kPeerPort),
+                                    .instance = 77,
+                                    .extra = true,
+                                    .data_buffers = 32,
+                                    .control_buffers = 8,
+                                    .buffer_length = rdm::kBufferLength});
+    insists.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    rig.listener().deliver_request(insists);
+    rig.poll();
+    assert_int_equal(rig.device.qps().size(), 2);
+    rig.device.cm_ids().back()->deliver(CmEventType::established);
+    rig.poll();
+    // Once the old one is seen to be gone, the new one is there at once.
+    rig.device.cm_ids()[1]->deliver(CmEventType::disconnected);
+    rig.poll();
+    flush(rig, old);
+    assert_int_equal(rig.device.qps().size(), 1);
+    assert_true(send_word(rig, peer).has_value());
+}
+
 void a_stranger_is_refused(void** state) {
     FakeRig& rig = of(state);
     assert_true(rig.open().has_value());
@@ -470,6 +514,8 @@ int main() {
         RIGGED(of_two_requests_that_cross_one_survives),
         RIGGED(a_refusal_because_of_crossing_waits_for_the_peer),
         RIGGED(a_second_request_of_the_same_endpoint_is_refused_that_of_another_replaces),
+        RIGGED(whoever_is_told_of_a_connection_that_it_has_not_says_so),
+        RIGGED(such_a_request_is_accepted_beside_the_connection_that_stands),
         RIGGED(a_stranger_is_refused),
         RIGGED(what_is_no_message_ends_the_connection),
         RIGGED(an_acknowledgement_of_nothing_is_ignored),
