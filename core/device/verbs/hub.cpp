@@ -90,7 +90,9 @@ void Hub::run() noexcept {
         CmEvents left_over;  // destroyed without the lock
         const HubLock lock(mutex_);
         take_events(left_over);
-        for (ibv_context* const context : contexts_) take_async_events(*context);
+        // One that is gone would be readable for ever.
+        std::erase_if(contexts_,
+                      [this](ibv_context* context) { return !take_async_events(*context); });
         timeout_ms = look_after_ids() ? kDrainTickMs : -1;
     }
 }
@@ -121,12 +123,14 @@ void Hub::take_events(CmEvents& left_over) noexcept {
     }
 }
 
-void Hub::take_async_events(ibv_context& context) noexcept {
+/// False when the device gives no more of them.
+bool Hub::take_async_events(ibv_context& context) noexcept {
     ibv_async_event event{};
     while (api().ibv_get_async_event(&context, &event) == 0) {
         handle(context, event);
         api().ibv_ack_async_event(&event);
     }
+    return errno == EAGAIN || errno == EINTR;
 }
 
 template <class Condition>

@@ -51,7 +51,7 @@ private:
     [[noreturn]] void run() noexcept;
     void wait(int timeout_ms) noexcept;
     void take_events(CmEvents& left_over) noexcept;
-    void take_async_events(ibv_context& context) noexcept;
+    bool take_async_events(ibv_context& context) noexcept;
     void handle(const ibv_context& context, const ibv_async_event& event) noexcept;
     template <class Condition>
     void end_where(const Condition& condition) noexcept;
