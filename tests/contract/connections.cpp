@@ -117,6 +117,46 @@ void requests_beside_each_other_are_kept_apart(void** state) {
     }
 }
 
+/// Connects one after the other, each when the one before stands; for a thread.
+void connect_in_turn(Fixture& fixture, const std::vector<Side*>& sides) {
+    for (Side* side : sides) {
+        if (!side->id->connect(side->parameters())) break;
+        pollfd ready{.fd = side->cm().fd(), .events = POLLIN, .revents = 0};
+        while (!fixture.stop && ::poll(&ready, 1, 10) == 0) {
+        }
+        if (fixture.stop) break;
+        const auto event = side->cm().get_event();
+        if (!event || event->type != CmEventType::established) break;
+        ++fixture.done;
+    }
+}
+
+void connection_stands_before_its_peer_can_ask_for_the_next(void** state) {
+    Fixture& fixture = fixture_of(state);
+    const Listening& listener = fixture.listening();
+    constexpr int kCount = 100;
+    std::vector<Side*> active;
+    std::vector<Side*> passive;
+    for (int i = 0; i < kCount; ++i) {
+        active.push_back(&fixture.side());
+        active.back()->make_id();
+        assert_true(active.back()->id->resolve({}, address_of(listener), 2000).has_value());
+        active.back()->make_qp();
+        passive.push_back(&fixture.side());
+    }
+    fixture.run([&fixture, active] { connect_in_turn(fixture, active); });
+    for (Side* side : passive) {
+        side->id = expect_event(*listener.channel, CmEventType::connect_request).request;
+        assert_true(side->id->migrate(*listener.channel).has_value());
+        side->make_qp();
+        assert_true(side->id->accept(side->parameters()).has_value());
+        assert_ptr_equal(expect_event(*listener.channel, CmEventType::established).id,
+                         side->id.get());
+    }
+    fixture.join();
+    assert_int_equal(fixture.done.load(), kCount);
+}
+
 void ipv6_connects_as_ipv4_does(void** state) {
     if (!subject().address6) skip();
     Fixture& fixture = fixture_of(state);
@@ -584,6 +624,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(private_data_of_every_length_arrives_exactly),
     CONTRACT_TEST(private_data_beyond_the_limit_is_too_long),
     CONTRACT_TEST(requests_beside_each_other_are_kept_apart),
+    CONTRACT_TEST(connection_stands_before_its_peer_can_ask_for_the_next),
     CONTRACT_TEST(ipv6_connects_as_ipv4_does),
     CONTRACT_TEST(connection_may_start_from_a_chosen_address),
     CONTRACT_TEST(accepting_side_may_send_at_once),

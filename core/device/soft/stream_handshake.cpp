@@ -292,6 +292,9 @@ Status Stream::accept(const ConnectionParameters& parameters) noexcept {
     state_ = State::accepted;
     ticket_.reset();
     begin_rdma(reply.crc, own_peer);
+    // Before the peer hears of it: its first message is then taken before what it sends to the
+    // listener next, and the program sees this connection established before that request.
+    update_interest();
     if (!send_start_frame(reply)) {
         // The peer is gone already: the program sees a connection that was lost at once.
         end_of_stream(true);
@@ -300,7 +303,6 @@ Status Stream::accept(const ConnectionParameters& parameters) noexcept {
     // A peer that makes no use of RFC 6581's ready-to-receive sends its first message when its
     // program has one: the connection stands, only our messages wait.
     if (!request_.peer_to_peer) raise(CmEventType::established);
-    update_interest();
     if (state_ == State::accepted && request_.peer_to_peer) arm(options().connect_timeout);
     return {};
 }
