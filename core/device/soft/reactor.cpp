@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 
@@ -28,6 +29,8 @@ using namespace std::chrono_literals;
 constexpr int kBatch = 64;                    // events taken by one epoll_wait
 constexpr auto kLease = 2ms;                  // a poller is believed to poll on for this long
 constexpr std::uint32_t kPollsForLease = 32;  // empty polls in a row before the helper steps back
+// More threads may poll than there are CPUs: what one of them waits for may be for another to do.
+constexpr std::uint32_t kPollsForYield = 16;
 constexpr std::uint64_t kWakeToken = 0;
 constexpr int kUselessMs = 100;  // between looks at an epoll descriptor that is gone
 
@@ -225,14 +228,16 @@ void Reactor::nap() noexcept {
 }
 
 void Reactor::steal() noexcept {
-    if (polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) >= kPollsForLease)
+    const std::uint32_t polls = polls_in_a_row_.fetch_add(1, std::memory_order_relaxed);
+    if (polls >= kPollsForLease)
         last_steal_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     const std::unique_lock guard(serving_, std::try_to_lock);
-    if (!guard.owns_lock()) return;
+    if (!guard.owns_lock()) return static_cast<void>(sched_yield());
     flush();
     std::array<epoll_event, kBatch> events;
     const int count = epoll_wait(epoll_.get(), events.data(), kBatch, 0);
     serve(events.data(), std::max(count, 0));
+    if (count == 0 && polls % kPollsForYield == 0) sched_yield();
 }
 
 void Reactor::stop_stealing() noexcept {
