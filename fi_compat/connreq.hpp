@@ -8,6 +8,7 @@
 
 #include "core/core.hpp"
 #include "fi_compat/cm.hpp"
+#include "fi_compat/live_handle.hpp"
 #include "fi_compat/object.hpp"
 
 namespace compat::fi {
@@ -38,6 +39,7 @@ private:
     PassiveEp& pep_;
     Events events_;
     std::unique_ptr<core::CmId> id_;
+    LiveHandle live_{base()};
 };
 
 }  // namespace compat::fi

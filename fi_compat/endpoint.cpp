@@ -42,6 +42,7 @@ int Endpoint::open(Domain& domain, const fi_info& info, fid_ep** out, void* user
 
 /// Of a connection request its identifier, of a passive endpoint its address.
 int Endpoint::inherit(fid_t handle) {
+    if (!LiveHandle::contains(handle)) return -FI_EINVAL;
     if (handle->fclass == FI_CLASS_PEP) {
         id_ = PassiveEp::of(handle).take_id();
         if (!id_) return -FI_EINVAL;

@@ -215,7 +215,7 @@ InfoPtr PassiveEp::describe(ConnReq& request) const {
 }
 
 int PassiveEp::reject(fid_t handle, const void* data, std::size_t length) {
-    if (handle == nullptr || handle->fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
+    if (!LiveHandle::contains(handle) || handle->fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
     ConnReq& request = ConnReq::of(handle);
     if (&request.pep() != this) return -FI_EINVAL;
     if (length > cm_data_size(device_.limits()) || (data == nullptr && length != 0))

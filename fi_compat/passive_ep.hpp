@@ -14,6 +14,7 @@
 #include "fi_compat/eq.hpp"
 #include "fi_compat/fabric.hpp"
 #include "fi_compat/info.hpp"
+#include "fi_compat/live_handle.hpp"
 #include "fi_compat/object.hpp"
 
 namespace compat::fi {
@@ -67,6 +68,7 @@ private:
     std::unique_ptr<core::CmId> id_;
     std::mutex requests_mutex_;
     std::vector<std::unique_ptr<ConnReq>> requests_;
+    LiveHandle live_{base()};
 };
 
 }  // namespace compat::fi

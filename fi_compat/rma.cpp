@@ -114,8 +114,8 @@ public:
         std::uint64_t total = 0;
         for (std::size_t at = 0; at < count; ++at) {
             if (const int bad = check_key(iov[at].key, iov[at].len); bad != 0) return bad;
+            if (__builtin_add_overflow(total, iov[at].len, &total)) return -FI_EINVAL;
             add({iov[at].addr, iov[at].len, static_cast<std::uint32_t>(iov[at].key)});
-            total += iov[at].len;
         }
         return total == length ? 0 : -FI_EINVAL;
     }

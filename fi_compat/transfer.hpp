@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/core.hpp"
@@ -30,7 +31,8 @@ public:
         if (length == 0) return 0;
         if (desc == nullptr && desc_required) return -FI_EINVAL;
         buffers_[count_++] = {const_cast<void*>(address), length, lkey_of(desc, address)};
-        length_ += length;
+        // Lengths that no sum holds are beyond every limit.
+        if (__builtin_add_overflow(length_, length, &length_)) length_ = kEndless;
         return 0;
     }
     /// descs may be null: none. count is at most core::kMaxSegments.
@@ -49,6 +51,8 @@ public:
     [[nodiscard]] std::uint64_t length() const noexcept { return length_; }
 
 private:
+    static constexpr auto kEndless = std::numeric_limits<std::uint64_t>::max();
+
     // Uninitialised: an array of 16 that is cleared on every call costs more than the call.
     union {
         core::LocalBuffer buffers_[core::kMaxSegments];

@@ -2,6 +2,7 @@
 #include "core/rdm/matcher.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <new>
 
@@ -59,7 +60,9 @@ void Matcher::fill(Posted& posted, const MessageReceive& receive) noexcept {
     posted.outstanding = 0;
     posted.room = 0;
     std::copy(receive.local.begin(), receive.local.end(), posted.local);
-    for (const LocalBuffer& buffer : receive.local) posted.room += buffer.length;
+    for (const LocalBuffer& buffer : receive.local)
+        if (__builtin_add_overflow(posted.room, buffer.length, &posted.room))
+            posted.room = std::numeric_limits<decltype(posted.room)>::max();
 }
 
 Result<Posted*> Matcher::take_record(const MessageReceive& receive) noexcept {

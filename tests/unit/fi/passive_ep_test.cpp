@@ -114,12 +114,44 @@ void request_that_cannot_be_announced_is_rejected(void** state) {
     assert_in_range(rejected, 2, 100);
 }
 
+/// The event of a request that has come.
+fi_info* next_request(Rig& rig) {
+    rig.connect();
+    std::uint32_t number = 0;
+    assert_int_equal(rig.next(rig.passive_eq, &number), sizeof(fi_eq_cm_entry) + 4);
+    assert_int_equal(number, FI_CONNREQ);
+    return reinterpret_cast<fi_eq_cm_entry*>(rig.event.data())->info;
+}
+
+void handle_of_an_answered_request_is_refused(void** state) {
+    Rig& rig = *static_cast<Rig*>(*state);
+    fi_info* info = next_request(rig);
+    assert_int_equal(fi_reject(rig.pep, info->handle, nullptr, 0), 0);
+    assert_int_equal(fi_reject(rig.pep, info->handle, nullptr, 0), -FI_EINVAL);
+    fid_ep* late = nullptr;
+    assert_int_equal(fi_endpoint(rig.domain, info, &late, nullptr), -FI_EINVAL);
+    fi_freeinfo(info);
+}
+
+void handle_of_a_request_whose_listener_is_gone_is_refused(void** state) {
+    Rig& rig = *static_cast<Rig*>(*state);
+    fi_info* info = next_request(rig);
+    assert_int_equal(fi_close(&rig.pep->fid), 0);
+    fid_ep* late = nullptr;
+    assert_int_equal(fi_endpoint(rig.domain, info, &late, nullptr), -FI_EINVAL);
+    fi_freeinfo(info);
+    assert_int_equal(fi_passive_ep(rig.fabric, rig.info, &rig.pep, nullptr), 0);
+}
+
 }  // namespace
 
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(request_that_cannot_be_announced_is_rejected, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(handle_of_an_answered_request_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(handle_of_a_request_whose_listener_is_gone_is_refused,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -268,6 +268,29 @@ void lists_become_one_request_for_each_remote_range(void** state) {
     assert_int_equal(fi_writev(rig.ep, local, nullptr, kIov + 1, 0, 0, 1, nullptr), -FI_EINVAL);
 }
 
+void lengths_whose_sum_wraps_are_refused(void** state) {
+    EpRig& rig = rig_of(state);
+    rig.open();
+    const iovec local[] = {{rig.memory.data(), SIZE_MAX - 7}, {rig.memory.data(), 24}};
+    const fi_rma_iov remote[] = {{0x1000, 16, 5}};
+    const fi_rma_iov wrapping[] = {{0x1000, SIZE_MAX - 7, 5}, {0x2000, 24, 6}};
+    assert_int_equal(fi_writev(rig.ep, local, nullptr, 2, 0, 0, 5, nullptr), -FI_EMSGSIZE);
+    fi_msg_rma message{};
+    message.msg_iov = local;
+    message.iov_count = 2;
+    message.rma_iov = remote;
+    message.rma_iov_count = 1;
+    assert_int_equal(fi_writemsg(rig.ep, &message, 0), -FI_EINVAL);
+    assert_int_equal(fi_readmsg(rig.ep, &message, 0), -FI_EINVAL);
+    const iovec sixteen{rig.memory.data(), 16};
+    message.msg_iov = &sixteen;
+    message.iov_count = 1;
+    message.rma_iov = wrapping;
+    message.rma_iov_count = 2;
+    assert_int_equal(fi_writemsg(rig.ep, &message, 0), -FI_EINVAL);
+    assert_int_equal(rig.qp().posted.size(), 0);
+}
+
 void a_commit_flushes_and_completes_once(void** state) {
     EpRig& rig = rig_of(state);
     rig.open();
@@ -356,6 +379,7 @@ int main() {
         RIGGED(immediate_data_is_as_wide_as_the_device),
         RIGGED(an_injected_source_beyond_inline_is_copied),
         RIGGED(lists_become_one_request_for_each_remote_range),
+        RIGGED(lengths_whose_sum_wraps_are_refused),
         RIGGED(a_commit_flushes_and_completes_once),
         cmocka_unit_test(capabilities_decide_which_calls_there_are),
         RIGGED(a_key_that_no_region_can_have_is_refused),
