@@ -165,15 +165,19 @@ Result<WaitedCq*> CqWaiter::consume(CompletionQueue* event) noexcept {
 /// Without sleeping: the queue of the oldest event that is not stale, else any queue with a
 /// completion, else null.
 Result<WaitedCq*> CqWaiter::find_ready() noexcept {
-    // While another thread sleeps in get_event() the events are its own: it might take the one
-    // that is readable now, and this thread would block with the lock held.
-    while (sleeping_ == 0 && readable()) {
-        const auto event = take_event();
-        if (!event) return failure(event.error());
-        auto ready = consume(*event);
-        if (!ready || *ready != nullptr) return ready;
+    for (;;) {
+        // While another thread sleeps in get_event() the events are its own: it might take the one
+        // that is readable now, and this thread would block with the lock held.
+        while (sleeping_ == 0 && readable()) {
+            const auto event = take_event();
+            if (!event) return failure(event.error());
+            auto ready = consume(*event);
+            if (!ready || *ready != nullptr) return ready;
+        }
+        WaitedCq* const ready = any_ready();
+        // What was found may be younger than what has come to a queue looked at before it.
+        if (ready == nullptr || sleeping_ != 0 || !readable()) return ready;
     }
-    return any_ready();
 }
 
 Result<WaitedCq*> CqWaiter::wait() noexcept {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "tests/support/new_failure.hpp"
 
@@ -210,11 +211,13 @@ FakeCq::FakeCq(FakeDevice& device, std::uint32_t new_depth, FakeChannel* new_cha
 Result<std::size_t> FakeCq::poll(std::span<core::WorkCompletion> wcs) noexcept {
     const NewFailurePaused paused;
     if (const auto error = device_.enter(Call::poll)) return failure(*error);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const std::size_t count = std::min(wcs.size(), completions_.size());
     std::copy_n(completions_.begin(), count, wcs.begin());
     completions_.erase(completions_.begin(),
                        completions_.begin() + static_cast<std::ptrdiff_t>(count));
+    lock.unlock();
+    if (count == 0 && after_empty_poll) std::exchange(after_empty_poll, nullptr)();
     return count + overstated;
 }
 

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -189,6 +190,8 @@ public:
     FakeChannel* const channel;
     /// has_completions() says no, as hardware does; poll() still knows.
     bool shy = false;
+    /// The device goes on: called once, by the next poll() that has found nothing.
+    std::function<void()> after_empty_poll;
     /// poll() claims to have given this many more than it did.
     std::size_t overstated = 0;
 

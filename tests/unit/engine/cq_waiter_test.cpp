@@ -189,6 +189,18 @@ void queue_of_the_oldest_event_comes_first(void** state) {
     assert_ready(fixture, *fixture.cq);
 }
 
+void what_comes_during_the_look_is_told_in_order(void** state) {
+    Fixture& fixture = of(state);
+    set_nonblocking(fixture);
+    FakeCq& first = fake(fixture);
+    first.after_empty_poll = [&] {
+        push(first, 1);
+        push(other_fake(fixture), 2);
+    };
+    assert_ready(fixture, *fixture.cq);
+    assert_ready(fixture, *fixture.other);
+}
+
 void queue_without_an_event_is_found_by_looking(void** state) {
     Fixture& fixture = of(state);
     push(other_fake(fixture), 1);
@@ -549,6 +561,7 @@ int main() {
         TEST(wait_returns_at_once_while_a_queue_has_completions),
         TEST(each_arming_gives_one_event),
         TEST(queue_of_the_oldest_event_comes_first),
+        TEST(what_comes_during_the_look_is_told_in_order),
         TEST(queue_without_an_event_is_found_by_looking),
         TEST(events_of_polled_completions_are_stale),
         TEST(stale_event_does_not_hide_the_queue_that_is_ready),
