@@ -68,7 +68,9 @@ Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
 Result<std::size_t> WaitedCq::poll_uncounted(std::span<WorkCompletion> wcs) noexcept {
     if (has_probed_.load(std::memory_order_acquire)) {
         const std::lock_guard lock(waiter_.mutex_);
-        return poll_locked(wcs);
+        auto polled = poll_locked(wcs);
+        if (polled && *polled < wcs.size()) waiter_.found_empty_locked();
+        return polled;
     }
     auto polled = poll_queue(wcs, 0);
     if (!polled || !waiter_.waited_.load(std::memory_order_relaxed)) return polled;
@@ -214,6 +216,10 @@ Result<bool> CqWaiter::drain_stale_events() noexcept {
 /// looks at the descriptor.
 void CqWaiter::found_empty() noexcept {
     const std::lock_guard lock(mutex_);
+    found_empty_locked();
+}
+
+void CqWaiter::found_empty_locked() noexcept {
     const auto drained = drain_stale_events();
     if (drained && *drained) waited_.store(false, std::memory_order_relaxed);
 }

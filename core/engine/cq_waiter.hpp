@@ -91,6 +91,7 @@ private:
     Status arm_all() noexcept;
 
     void found_empty() noexcept;
+    void found_empty_locked() noexcept;
     Result<std::size_t> poll_empty(WaitedCq& queue, std::span<WorkCompletion> wcs) noexcept;
     Result<bool> drain_stale_events() noexcept;
 

@@ -490,6 +490,16 @@ void shy_queue_is_found_ready_and_keeps_its_order(void** state) {
     assert_ids(poll_ids(*fixture.cq, 9), {});
 }
 
+void poll_that_begins_with_what_was_looked_at_takes_stale_events_back(void** state) {
+    Fixture& fixture = of(state);
+    fake(fixture).shy = true;
+    push(fake(fixture), 1);
+    assert_ready(fixture, *fixture.cq);
+    push(fake(fixture), 2);
+    assert_ids(poll_ids(*fixture.cq, 8), {1, 2});
+    assert_false(readable(fixture));
+}
+
 void completion_that_was_looked_at_is_given_even_if_the_poll_fails(void** state) {
     Fixture& fixture = of(state);
     fake(fixture).shy = true;
@@ -582,6 +592,7 @@ int main() {
         TEST(failed_arming_in_an_empty_poll_is_passed_on),
         TEST(failed_poll_is_passed_on),
         TEST(shy_queue_is_found_ready_and_keeps_its_order),
+        TEST(poll_that_begins_with_what_was_looked_at_takes_stale_events_back),
         TEST(completion_that_was_looked_at_is_given_even_if_the_poll_fails),
         TEST(poll_that_fails_while_looking_makes_the_queue_ready),
         TEST(forgotten_qp_takes_its_completion_with_it),
