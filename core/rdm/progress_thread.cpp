@@ -10,12 +10,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <unordered_map>
 
+#include "core/base/helper_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/rdm/hub.hpp"
@@ -83,19 +83,11 @@ Result<ProgressThread*> ProgressThread::start() noexcept {
     if (!made) return failure(Errc::no_memory);
     Status watched = made->watch(made->wake_.get(), kWakeToken, EPOLLIN);
     if (!watched) return failure(watched.error());
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's handlers never run on our thread
-    pthread_t thread;
-    const int rc = pthread_create(&thread, nullptr, thread_main, made.get());
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (rc != 0) {
-        COMPAT_LOG_ERROR("cannot start the progress thread, errno %d", rc);
-        return failure(Errc::device, rc);
+    if (const int error = start_helper_thread("fabric-progress", thread_main, made.get());
+        error != 0) {
+        COMPAT_LOG_ERROR("cannot start the progress thread, errno %d", error);
+        return failure(Errc::device, error);
     }
-    pthread_setname_np(thread, "fabric-progress");
-    pthread_detach(thread);
     g_thread.store(made.get(), std::memory_order_release);
     return made.release();
 }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "core/base/event_fd.hpp"
+#include "core/base/helper_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
 
@@ -101,23 +101,6 @@ void after_fork_in_child() {
     new (&g_start_lock) std::mutex;
 }
 
-bool start_thread(void* (*body)(void*), void* argument) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's handlers never run on our thread
-    pthread_t thread;
-    const int rc = pthread_create(&thread, nullptr, body, argument);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (rc != 0) {
-        COMPAT_LOG_ERROR("cannot start the helper thread, errno %d", rc);
-        return false;
-    }
-    pthread_setname_np(thread, "fabric-compat");
-    pthread_detach(thread);
-    return true;
-}
-
 Result<Reactor*> Reactor::start() noexcept try {
     const std::lock_guard guard(g_start_lock);
     if (Reactor* running = g_reactor.load(std::memory_order_acquire)) return running;
@@ -136,7 +119,11 @@ Result<Reactor*> Reactor::start() noexcept try {
     // Never destroyed: the helper thread runs until the process is gone.
     auto reactor = std::unique_ptr<Reactor>(
         new Reactor(std::move(epoll), std::move(*wake), std::move(*nap_over)));
-    if (!start_thread(thread_main, reactor.get())) return failure(Errc::no_memory, EAGAIN);
+    if (const int error = start_helper_thread("fabric-compat", thread_main, reactor.get());
+        error != 0) {
+        COMPAT_LOG_ERROR("cannot start the helper thread, errno %d", error);
+        return failure(Errc::no_memory, EAGAIN);
+    }
     g_reactor.store(reactor.get(), std::memory_order_release);
     return reactor.release();
 } catch (const std::bad_alloc&) {

@@ -2,12 +2,11 @@
 #include "core/device/verbs/hub.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <new>
 
+#include "core/base/helper_thread.hpp"
 #include "core/device/verbs/cm.hpp"
 
 namespace compat::core::verbs {
@@ -38,27 +37,14 @@ Result<Hub*> Hub::start() noexcept {
     if (!wake) return failure(wake.error());
     std::unique_ptr<Hub> made(new (std::nothrow) Hub(std::move(channel), std::move(*wake)));
     if (!made) return failure(Errc::no_memory);
-    if (!made->start_thread()) return failure(Errc::no_memory, EAGAIN);
+    if (const int error = start_helper_thread("fabric-compat", thread_main, made.get());
+        error != 0) {
+        COMPAT_LOG_ERROR("cannot start the helper thread, errno %d", error);
+        return failure(Errc::no_memory, EAGAIN);
+    }
     Hub* const started = made.release();  // lives as long as the process
     g_hub.store(started, std::memory_order_release);
     return started;
-}
-
-bool Hub::start_thread() noexcept {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's handlers never run on our thread
-    pthread_t thread;
-    const int rc = pthread_create(&thread, nullptr, thread_main, this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (rc != 0) {
-        COMPAT_LOG_ERROR("cannot start the helper thread, errno %d", rc);
-        return false;
-    }
-    pthread_setname_np(thread, "fabric-compat");
-    pthread_detach(thread);
-    return true;
 }
 
 void Hub::add(VerbsCmId& id) {

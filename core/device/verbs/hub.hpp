@@ -46,7 +46,6 @@ public:
 private:
     Hub(EventChannelHandle channel, EventFd wake) noexcept
         : channel_(std::move(channel)), wake_(std::move(wake)) {}
-    bool start_thread() noexcept;
     static void* thread_main(void* self) noexcept;
     [[noreturn]] void run() noexcept;
     void wait(int timeout_ms) noexcept;
