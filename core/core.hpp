@@ -5,6 +5,7 @@
 #include "core/base/assert.hpp"          // IWYU pragma: export
 #include "core/base/config.hpp"          // IWYU pragma: export
 #include "core/base/log.hpp"             // IWYU pragma: export
+#include "core/base/nonblocking.hpp"     // IWYU pragma: export
 #include "core/base/origin.hpp"          // IWYU pragma: export
 #include "core/base/result.hpp"          // IWYU pragma: export
 #include "core/base/socket_address.hpp"  // IWYU pragma: export

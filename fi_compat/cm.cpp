@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fi_compat/cm.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -35,9 +33,8 @@ core::Result<core::CmChannel*> cm_channel(EventQueue& eq, core::Device& device) 
         return &static_cast<CmSource*>(known)->channel();
     auto channel = device.create_cm_channel();
     if (!channel) return core::failure(channel.error());
-    const int flags = fcntl((*channel)->fd(), F_GETFL);
-    if (flags < 0 || fcntl((*channel)->fd(), F_SETFL, flags | O_NONBLOCK) != 0)
-        return core::failure(core::Errc::device, errno);
+    if (const core::Status set = core::set_nonblocking((*channel)->fd()); !set)
+        return core::failure(set.error());
     auto source = std::make_unique<CmSource>(std::move(*channel));
     core::CmChannel* const made = &source->channel();
     const core::Status added = eq.add_source(&device, std::move(source));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/engine/tracked_cq.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <new>
 
 #include "core/base/assert.hpp"
+#include "core/base/nonblocking.hpp"
 
 namespace compat::core {
 
@@ -21,9 +20,7 @@ Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
                                                      const TrackedCqAttr& attr) noexcept {
     auto channel = device.create_completion_channel();
     if (!channel) return failure(channel.error());
-    const int flags = fcntl((*channel)->fd(), F_GETFL);
-    if (flags < 0 || fcntl((*channel)->fd(), F_SETFL, flags | O_NONBLOCK) != 0)
-        return failure(Errc::device, errno);
+    if (Status set = set_nonblocking((*channel)->fd()); !set) return failure(set.error());
     // The device makes room for what each of its QPs can have outstanding.
     constexpr std::uint32_t kHiddenDepth = 64;
     std::uint32_t wanted = attr.keeps_entries ? attr.size : kHiddenDepth;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/rdm/hub.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/random.h>
 
 #include <cerrno>
 #include <new>
 
+#include "core/base/nonblocking.hpp"
 #include "core/rdm/progress_thread.hpp"
 
 namespace compat::core::rdm {
@@ -26,12 +26,6 @@ constexpr int kArmRounds = 16;
 constexpr std::uint32_t kPollsPerLook = 64;
 constexpr std::uint32_t kPollsPerLookAlone = 16;  // nobody else looks
 constexpr auto kLinger = 1s;                      // for acknowledgements that could not go out yet
-
-Status make_nonblocking(int fd) noexcept {
-    const int flags = fcntl(fd, F_GETFL);
-    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) return {};
-    return failure(Errc::device, errno);
-}
 
 }  // namespace
 
@@ -76,7 +70,7 @@ Status Endpoint::listen() noexcept {
     auto channel = attr_.device->create_cm_channel();
     if (!channel) return failure(channel.error());
     cm_channel_ = std::move(*channel);
-    if (Status set = make_nonblocking(cm_channel_->fd()); !set) return set;
+    if (Status set = set_nonblocking(cm_channel_->fd()); !set) return set;
     auto id = attr_.device->create_cm_id(cm_channel_.get());
     if (!id) return failure(id.error());
     listener_ = std::move(*id);

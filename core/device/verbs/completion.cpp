@@ -10,6 +10,7 @@
 #include <new>
 
 #include "core/base/assert.hpp"
+#include "core/base/nonblocking.hpp"
 #include "core/device/verbs/qp.hpp"
 #include "core/device/verbs/srq.hpp"
 #include "core/device/verbs/work_request.hpp"
@@ -43,8 +44,7 @@ Result<std::unique_ptr<VerbsChannel>> VerbsChannel::create(ibv_context& context)
     if (!ours) return failure(ours.error());
     UniqueFd both(epoll_create1(EPOLL_CLOEXEC));
     if (!both) return failure(Errc::device, errno);
-    const int flags = fcntl(channel->fd, F_GETFL);
-    if (fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0 || !watch(both.get(), channel->fd) ||
+    if (!set_nonblocking(channel->fd) || !watch(both.get(), channel->fd) ||
         !watch(both.get(), ours->fd()))
         return failure(Errc::device, errno);
     std::unique_ptr<VerbsChannel> made(

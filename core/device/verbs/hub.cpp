@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/device/verbs/hub.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <new>
 
 #include "core/base/helper_thread.hpp"
+#include "core/base/nonblocking.hpp"
 #include "core/device/verbs/cm.hpp"
 
 namespace compat::core::verbs {
@@ -16,11 +15,6 @@ constexpr int kDrainTickMs = 1;  // between looks at queues that have to become 
 
 constinit std::mutex g_start_lock;
 constinit std::atomic<Hub*> g_hub{nullptr};
-
-bool make_non_blocking(int fd) noexcept {
-    const int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
 
 }  // namespace
 
@@ -32,7 +26,7 @@ Result<Hub*> Hub::start() noexcept {
     const std::lock_guard guard(g_start_lock);
     if (Hub* const running = g_hub.load(std::memory_order_acquire)) return running;
     EventChannelHandle channel(api().rdma_create_event_channel());
-    if (!channel || !make_non_blocking(channel->fd)) return failure(creation_error(errno));
+    if (!channel || !set_nonblocking(channel->fd)) return failure(creation_error(errno));
     auto wake = EventFd::create();
     if (!wake) return failure(wake.error());
     std::unique_ptr<Hub> made(new (std::nothrow) Hub(std::move(channel), std::move(*wake)));
@@ -57,7 +51,7 @@ void Hub::remove(VerbsCmId& id) noexcept {
 
 Status Hub::watch(ibv_context& context) noexcept try {
     if (std::ranges::find(contexts_, &context) != contexts_.end()) return {};
-    if (!make_non_blocking(context.async_fd)) return failure(Errc::device, errno);
+    if (!set_nonblocking(context.async_fd)) return failure(Errc::device, errno);
     contexts_.push_back(&context);
     wake();
     return {};
