@@ -122,6 +122,7 @@ private:
     template <class AnyOperation>
     Status try_post(AddressIndex to, AnyOperation& operation) noexcept;
     Status send_on(Connection& connection, const Message& message) noexcept;
+    Status post_message(Transfer& transfer, const Message& message, Header& header) noexcept;
     Status describe(Transfer& transfer, const Message& message, Header& header) noexcept;
     Status complete_unreachable(Peer& peer, OpKind kind, bool entry, void* context,
                                 std::uint64_t flags) noexcept;
@@ -132,6 +133,9 @@ private:
     Status register_into(Regions& regions, std::span<LocalBuffer> buffers,
                          AccessFlags access) noexcept;
     [[nodiscard]] bool reserve(bool entry) noexcept;
+    void release(bool entry) noexcept;
+    Transfer* begin(Connection& connection, Transfer::Kind kind, OpKind op, bool entry) noexcept;
+    void abandon(Transfer& transfer) noexcept;
     Transfer* take_transfer(Connection& connection, Transfer::Kind kind) noexcept;
     void drop_transfer(Transfer& transfer) noexcept;
     void on_posted(Transfer& transfer, WcStatus status, std::uint32_t vendor_error) noexcept;

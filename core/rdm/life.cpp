@@ -191,7 +191,7 @@ void Endpoint::close_all() noexcept {
         for (List<Transfer>* list : {&connection->waiting, &connection->transfers}) {
             while (Transfer* transfer = list->first()) {
                 const bool reserved = transfer->entry && transfer->kind != Transfer::Kind::pull;
-                if (reserved) attr_.transmit_cq->space().release(1);
+                release(reserved);
                 if (transfer->kind == Transfer::Kind::pull)
                     static_cast<void>(matcher_->release(*transfer->pull->placement.posted));
                 drop_transfer(*transfer);

@@ -43,6 +43,10 @@ bool Endpoint::reserve(bool entry) noexcept {
     return !entry || attr_.transmit_cq->space().reserve();
 }
 
+void Endpoint::release(bool entry) noexcept {
+    if (entry) attr_.transmit_cq->space().release(1);
+}
+
 Transfer* Endpoint::take_transfer(Connection& connection, Transfer::Kind kind) noexcept {
     Transfer* const transfer = transfers_.take();
     if (transfer == nullptr) return nullptr;
@@ -63,6 +67,27 @@ void Endpoint::drop_transfer(Transfer& transfer) noexcept {
     if ((transfer.awaits & Transfer::kAwaitsPeer) != 0) --connection.peer.awaiting_peer;
     if (transfer.slot != nullptr) slots_.give_back(transfer.slot);
     transfers_.give_back(transfer);
+}
+
+/// An operation of the program, with a place for its entry; null: no room now.
+Transfer* Endpoint::begin(Connection& connection, Transfer::Kind kind, OpKind op,
+                          bool entry) noexcept {
+    if (!reserve(entry)) return nullptr;
+    Transfer* const transfer = take_transfer(connection, kind);
+    if (transfer == nullptr) {
+        release(entry);
+        return nullptr;
+    }
+    transfer->op = op;
+    transfer->entry = entry;
+    transfer->awaits = Transfer::kAwaitsDevice;
+    return transfer;
+}
+
+/// It was not posted, and nobody will be told.
+void Endpoint::abandon(Transfer& transfer) noexcept {
+    release(transfer.entry);
+    drop_transfer(transfer);
 }
 
 void Endpoint::push(TrackedCq& cq, const Completion& completion) noexcept {
@@ -107,18 +132,11 @@ Status Endpoint::send_on(Connection& connection, const Message& message) noexcep
     const bool fenced = message.flags.has(MessageFlag::fence);
     if (!connection.data.may_send() || (fenced && connection.peer.awaiting_peer != 0))
         return failure(Errc::would_block);
-    if (!reserve(entry)) return failure(Errc::would_block);
-    Transfer* const transfer = take_transfer(connection, Transfer::Kind::message);
-    if (transfer == nullptr) {
-        if (entry) attr_.transmit_cq->space().release(1);
-        return failure(Errc::would_block);
-    }
-    transfer->op = OpKind::send;
-    transfer->entry = entry;
+    Transfer* const transfer = begin(connection, Transfer::Kind::message, OpKind::send, entry);
+    if (transfer == nullptr) return failure(Errc::would_block);
     transfer->context = message.context;
     transfer->flags = message.entry_flags;
     transfer->length = message.length;
-    transfer->awaits = Transfer::kAwaitsDevice;
     transfer->slot = slots_.take();
 
     Header header{.kind = eager ? MessageKind::eager : MessageKind::rendezvous,
@@ -133,39 +151,9 @@ Status Endpoint::send_on(Connection& connection, const Message& message) noexcep
     const bool acknowledged = !eager || message.flags.has(MessageFlag::delivered);
     if (acknowledged) header.flags |= HeaderFlag::acknowledge;
 
-    Status status = failure(Errc::would_block);
-    if (transfer->slot != nullptr) {
-        std::byte* const body = transfer->slot + kHeaderLength;
-        std::size_t length = kHeaderLength;
-        if (eager) {
-            std::byte* to = body;
-            for (const LocalBuffer& buffer : message.local) {
-                std::memcpy(to, buffer.address, buffer.length);
-                to += buffer.length;
-            }
-            length += message.length;
-            status = {};
-        } else {
-            status = describe(*transfer, message, header);
-            length += header.source_count * kSourceLength;
-        }
-        if (status) {
-            encode(header, std::span<std::byte, kHeaderLength>(transfer->slot, kHeaderLength));
-            SingleOperation operation{
-                .opcode = Opcode::send,
-                .flags = fenced ? OpFlag::entry | OpFlag::fence : OpFlags(OpFlag::entry),
-                .local = {.address = transfer->slot,
-                          .length = length,
-                          .lkey = slots_.lkey_of(transfer->slot)},
-                .context = transfer,
-                .entry_flags = kInternal};
-            status = connection.transmit->post(operation);
-        }
-    }
-    if (!status) {
-        if (entry) attr_.transmit_cq->space().release(1);
-        drop_transfer(*transfer);
-        return status;
+    if (Status posted = post_message(*transfer, message, header); !posted) {
+        abandon(*transfer);
+        return posted;
     }
     ++connection.data.sent;
     connection.data.announced = header.data_permit;
@@ -175,6 +163,32 @@ Status Endpoint::send_on(Connection& connection, const Message& message) noexcep
         ++connection.peer.awaiting_peer;
     }
     return {};
+}
+
+/// From a slot, which holds the header and behind it the bytes or where they are to be read.
+Status Endpoint::post_message(Transfer& transfer, const Message& message, Header& header) noexcept {
+    if (transfer.slot == nullptr) return failure(Errc::would_block);
+    std::size_t length = kHeaderLength;
+    if (header.kind == MessageKind::eager) {
+        for (const LocalBuffer& buffer : message.local) {
+            std::memcpy(transfer.slot + length, buffer.address, buffer.length);
+            length += buffer.length;
+        }
+    } else {
+        if (Status described = describe(transfer, message, header); !described) return described;
+        length += header.source_count * kSourceLength;
+    }
+    encode(header, std::span<std::byte, kHeaderLength>(transfer.slot, kHeaderLength));
+    const bool fenced = message.flags.has(MessageFlag::fence);
+    const SingleOperation operation{
+        .opcode = Opcode::send,
+        .flags = fenced ? OpFlag::entry | OpFlag::fence : OpFlags(OpFlag::entry),
+        .local = {.address = transfer.slot,
+                  .length = length,
+                  .lkey = slots_.lkey_of(transfer.slot)},
+        .context = &transfer,
+        .entry_flags = kInternal};
+    return transfer.connection->transmit->post(operation);
 }
 
 /// Lets the peer read the message.
@@ -269,17 +283,10 @@ Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
         if (posted && takes_buffer) ++connection.data.sent;
         return posted;
     }
-    if (!reserve(entry)) return failure(Errc::would_block);
-    Transfer* const transfer = take_transfer(connection, Transfer::Kind::rma);
-    if (transfer == nullptr) {
-        if (entry) attr_.transmit_cq->space().release(1);
-        return failure(Errc::would_block);
-    }
-    transfer->op = kind;
-    transfer->entry = entry;
+    Transfer* const transfer = begin(connection, Transfer::Kind::rma, kind, entry);
+    if (transfer == nullptr) return failure(Errc::would_block);
     transfer->context = given.context;
     transfer->flags = given.entry_flags;
-    transfer->awaits = Transfer::kAwaitsDevice;
     for (const LocalBuffer& buffer : local) transfer->length += buffer.length;
 
     AnyOperation operation = given;
@@ -293,8 +300,7 @@ Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
         status = connection.transmit->post(operation);
     }
     if (!status) {
-        if (entry) attr_.transmit_cq->space().release(1);
-        drop_transfer(*transfer);
+        abandon(*transfer);
         return status;
     }
     if (takes_buffer) ++connection.data.sent;
