@@ -3,7 +3,9 @@
 #pragma once
 
 #include <list>
+#include <memory>
 #include <mutex>
+#include <new>
 
 #include "core/base/event_fd.hpp"
 #include "core/base/origin.hpp"
@@ -24,7 +26,6 @@ public:
     /// Takes out what waits for that id.
     CmEvents withdraw(const CmId* id) noexcept;
 
-protected:
     explicit CmEventQueue(EventFd ready) : ready_(std::move(ready)) {}
 
 private:
@@ -33,6 +34,16 @@ private:
     std::mutex lock_;
     CmEvents events_;
 };
+
+/// Channel is a CmEventQueue.
+template <class Channel>
+Result<std::unique_ptr<CmChannel>> create_cm_channel() noexcept {
+    auto ready = EventFd::create();
+    if (!ready) return failure(ready.error());
+    std::unique_ptr<CmChannel> channel(new (std::nothrow) Channel(std::move(*ready)));
+    if (!channel) return failure(Errc::no_memory);
+    return channel;
+}
 
 /// Where the events of one identifier go. Shared by the identifier and the sources that raise
 /// them, because those run on another thread and may outlive the identifier.

@@ -63,14 +63,6 @@ SocketAddress peer_address_of(int socket) noexcept {
 
 // --- SoftCmChannel
 
-Result<std::unique_ptr<SoftCmChannel>> SoftCmChannel::create() noexcept {
-    auto ready = EventFd::create();
-    if (!ready) return failure(ready.error());
-    std::unique_ptr<SoftCmChannel> channel(new (std::nothrow) SoftCmChannel(std::move(*ready)));
-    if (!channel) return failure(Errc::no_memory);
-    return channel;
-}
-
 Result<CmEvent> SoftCmChannel::get_event() noexcept {
     stop_stealing();
     return CmEventQueue::get_event();

@@ -15,11 +15,8 @@ class Stream;
 
 class SoftCmChannel final : public CmEventQueue {
 public:
-    static Result<std::unique_ptr<SoftCmChannel>> create() noexcept;
-    Result<CmEvent> get_event() noexcept override;
-
-private:
     using CmEventQueue::CmEventQueue;
+    Result<CmEvent> get_event() noexcept override;
 };
 
 /// A TCP listener: accepts, reads each request and raises connect_request.

@@ -81,9 +81,7 @@ public:
         return make<CompletionQueue, SoftCq>(depth, static_cast<SoftChannel*>(channel));
     }
     Result<std::unique_ptr<CmChannel>> create_cm_channel() noexcept override {
-        auto channel = SoftCmChannel::create();
-        if (!channel) return failure(channel.error());
-        return std::unique_ptr<CmChannel>(std::move(*channel));
+        return core::create_cm_channel<SoftCmChannel>();
     }
     Result<std::unique_ptr<CmId>> create_cm_id(CmChannel* channel) noexcept override {
         return make<CmId, SoftCmId>(static_cast<SoftCmChannel*>(channel));

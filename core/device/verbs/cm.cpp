@@ -60,18 +60,10 @@ SocketAddress from_native(const sockaddr& address) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsCmChannel>> VerbsCmChannel::create() noexcept {
-    auto ready = EventFd::create();
-    if (!ready) return failure(ready.error());
-    std::unique_ptr<VerbsCmChannel> channel(new (std::nothrow) VerbsCmChannel(std::move(*ready)));
-    if (!channel) return failure(Errc::no_memory);
-    return channel;
-}
-
 // --- making and unmaking
 
 Result<std::unique_ptr<VerbsCmId>> VerbsCmId::create(ibv_context& context, const Limits& limits,
-                                                     VerbsCmChannel* channel) noexcept {
+                                                     CmEventQueue* channel) noexcept {
     if (inherited()) return failure(Errc::device, EPERM);
     const auto started = Hub::start();
     if (!started) return failure(started.error());
@@ -85,7 +77,7 @@ Result<std::unique_ptr<VerbsCmId>> VerbsCmId::create(ibv_context& context, const
 
 Result<std::unique_ptr<VerbsCmId>> VerbsCmId::take_over(ibv_context& context, const Limits& limits,
                                                         IdHandle id, State state,
-                                                        VerbsCmChannel* channel) noexcept try {
+                                                        CmEventQueue* channel) noexcept try {
     std::unique_ptr<VerbsCmId> made(new VerbsCmId(context, limits, channel, std::move(id), state));
     hub().add(*made);
     made->id_->context = made.get();
@@ -94,8 +86,8 @@ Result<std::unique_ptr<VerbsCmId>> VerbsCmId::take_over(ibv_context& context, co
     return failure(Errc::no_memory);
 }
 
-VerbsCmId::VerbsCmId(ibv_context& context, const Limits& limits, VerbsCmChannel* channel,
-                     IdHandle id, State state)
+VerbsCmId::VerbsCmId(ibv_context& context, const Limits& limits, CmEventQueue* channel, IdHandle id,
+                     State state)
     : context_(context),
       limits_(limits),
       port_(std::make_shared<EventPort>(this, channel)),
@@ -262,7 +254,7 @@ Status VerbsCmId::disconnect() noexcept {
 
 Status VerbsCmId::migrate(CmChannel& channel) noexcept {
     if (inherited()) return failure(Errc::device, EPERM);
-    port_->migrate(static_cast<VerbsCmChannel*>(&channel));
+    port_->migrate(static_cast<CmEventQueue*>(&channel));
     return {};
 }
 

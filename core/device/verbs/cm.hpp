@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection management of RDMA devices: event channels and identifiers.
+// Connection management of RDMA devices: identifiers.
 #pragma once
 
 #include <atomic>
@@ -13,18 +13,10 @@ namespace compat::core::verbs {
 
 class VerbsQp;
 
-class VerbsCmChannel final : public CmEventQueue {
-public:
-    static Result<std::unique_ptr<VerbsCmChannel>> create() noexcept;
-
-private:
-    using CmEventQueue::CmEventQueue;
-};
-
 class VerbsCmId final : public CmId {
 public:
     static Result<std::unique_ptr<VerbsCmId>> create(ibv_context& context, const Limits& limits,
-                                                     VerbsCmChannel* channel) noexcept;
+                                                     CmEventQueue* channel) noexcept;
     ~VerbsCmId() override;
 
     Status bind(const SocketAddress& local) noexcept override;
@@ -74,11 +66,11 @@ private:
         ended,
     };
 
-    VerbsCmId(ibv_context& context, const Limits& limits, VerbsCmChannel* channel, IdHandle id,
+    VerbsCmId(ibv_context& context, const Limits& limits, CmEventQueue* channel, IdHandle id,
               State state);
     static Result<std::unique_ptr<VerbsCmId>> take_over(ibv_context& context, const Limits& limits,
                                                         IdHandle id, State state,
-                                                        VerbsCmChannel* channel) noexcept;
+                                                        CmEventQueue* channel) noexcept;
     [[nodiscard]] bool is_connection() const noexcept {
         return state_ == State::accepted || state_ == State::connected;
     }

@@ -43,11 +43,10 @@ public:
             VerbsCq::create(context_, limits_, depth, static_cast<VerbsChannel*>(channel)));
     }
     Result<std::unique_ptr<CmChannel>> create_cm_channel() noexcept override {
-        return as<CmChannel>(VerbsCmChannel::create());
+        return core::create_cm_channel<CmEventQueue>();
     }
     Result<std::unique_ptr<CmId>> create_cm_id(CmChannel* channel) noexcept override {
-        return as<CmId>(
-            VerbsCmId::create(context_, limits_, static_cast<VerbsCmChannel*>(channel)));
+        return as<CmId>(VerbsCmId::create(context_, limits_, static_cast<CmEventQueue*>(channel)));
     }
 
 private:
