@@ -47,6 +47,8 @@ def run(checks, check, path, body):
         os.makedirs(os.path.dirname(file), exist_ok=True)
         with open(file, "w", encoding="utf-8") as source:
             source.write(SPDX + body + "\n")
+        with open(os.path.join(root, ".git"), "w", encoding="utf-8") as link:  # as in work trees
+            link.write("gitdir: /" "work/main/.git/worktrees/name\n")
         return subprocess.run([sys.executable, os.path.join(checks, check), root],
                               capture_output=True, text=True, check=False)
 

@@ -12,7 +12,7 @@ def files(root, suffixes=None, below=""):
     for folder, names, leaves in os.walk(os.path.join(root, below)):
         hidden = {n for n in names if n.startswith(".") and n != ".ci"}
         names[:] = sorted(n for n in names if n not in hidden and not is_build(folder, n))
-        for leaf in sorted(leaves):
+        for leaf in sorted(set(leaves) - {".git"}):  # a file in work trees, with a machine's path
             if suffixes is None or leaf.endswith(suffixes):
                 yield os.path.relpath(os.path.join(folder, leaf), root)
 
