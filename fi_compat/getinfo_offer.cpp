@@ -16,6 +16,8 @@ constexpr std::size_t kObjects = 8192;  // the domain's queues, endpoints, count
 constexpr std::size_t kRegions = 1U << 20;
 constexpr std::size_t kEndless = SIZE_MAX / 2;  // what an operation that is cut up may carry
 constexpr std::size_t kAnySize = SIZE_MAX;
+/// fi_endpoint(3), mem_tag_format: all 64 bits are matched, each a field of its own.
+constexpr std::uint64_t kTagBits = 0xaaaa'aaaa'aaaa'aaaa;
 
 /// What reliable connected queue pairs order; no write waits for an earlier read.
 constexpr std::uint64_t kRcOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
@@ -178,8 +180,11 @@ void cut_domain(fi_domain_attr& domain, const fi_domain_attr* asked) {
     domain.av_type = or_default(asked->av_type, domain.av_type);
 }
 
-void cut_contexts(fi_ep_attr& ep, const fi_ep_attr* asked) {
+void cut_ep(fi_ep_attr& ep, const fi_ep_attr* asked) {
     if (asked == nullptr) return;
+    // however the program divides the tag: every bit of it counts
+    if (ep.mem_tag_format != 0)
+        ep.mem_tag_format = or_default(asked->mem_tag_format, ep.mem_tag_format);
     ep.tx_ctx_cnt = or_default(asked->tx_ctx_cnt, ep.tx_ctx_cnt);
     ep.rx_ctx_cnt = or_default(asked->rx_ctx_cnt, ep.rx_ctx_cnt);
 }
@@ -257,6 +262,7 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
     ep.max_msg_size = max_message(limits, type, hints);
     ep.max_order_raw_size = kAnySize;
     ep.max_order_waw_size = kAnySize;
+    ep.mem_tag_format = (can.caps & FI_TAGGED) != 0 ? kTagBits : 0;
     ep.tx_ctx_cnt = 1;
     ep.rx_ctx_cnt = 1;
 
@@ -298,7 +304,7 @@ InfoPtr cut_info(const Offer& offer, const fi_info* hints, std::uint32_t api_ver
     cut->domain_attr->caps = cut->caps & kDomainCaps;
     cut_tx(*cut->tx_attr, hints != nullptr ? hints->tx_attr : nullptr);
     cut_rx(*cut->rx_attr, hints != nullptr ? hints->rx_attr : nullptr);
-    cut_contexts(*cut->ep_attr, hints != nullptr ? hints->ep_attr : nullptr);
+    cut_ep(*cut->ep_attr, hints != nullptr ? hints->ep_attr : nullptr);
     cut_domain(*cut->domain_attr, hints != nullptr ? hints->domain_attr : nullptr);
     if (hints != nullptr) cut->handle = hints->handle;
     return cut;

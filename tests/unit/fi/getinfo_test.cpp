@@ -767,6 +767,22 @@ void connectionless_endpoints_have_what_programs_ask_for(void** state) {
     assert_int_equal(rig.get(), -FI_ENODATA);
 }
 
+void all_bits_of_a_tag_count_however_it_is_divided(void** state) {
+    constexpr std::uint64_t kEachBitAField = 0xaaaa'aaaa'aaaa'aaaa;
+    constexpr std::uint64_t kTwoFields = 0x0000'ffff'0000'0000;
+    Rig& rig = rig_of(state);
+    rig.hints->caps = FI_TAGGED;
+    for (const std::uint64_t asked : {0UL, kTwoFields, kEachBitAField, UINT64_MAX}) {
+        rig.hints->ep_attr->mem_tag_format = asked;
+        assert_int_equal(rig.get(), 0);
+        assert_int_equal(rig.info->ep_attr->mem_tag_format, asked != 0 ? asked : kEachBitAField);
+    }
+    rig.hints->caps = 0;
+    rig.hints->ep_attr->type = FI_EP_MSG;  // has no tags
+    assert_int_equal(rig.get(), 0);
+    assert_int_equal(rig.info->ep_attr->mem_tag_format, 0);
+}
+
 void shared_memory_is_for_one_host(void** state) {
     Rig& rig = rig_of(state);
     rig.name("shm");
@@ -866,6 +882,7 @@ int main() {
         INFO_TEST(every_version_since_the_first_is_served),
         INFO_TEST(connectionless_endpoints_answer_to_each_name),
         INFO_TEST(connectionless_endpoints_have_what_programs_ask_for),
+        INFO_TEST(all_bits_of_a_tag_count_however_it_is_divided),
         INFO_TEST(shared_memory_is_for_one_host),
         INFO_TEST(who_asks_is_told_why),
         INFO_TEST(a_name_or_an_address_that_is_wrong_is_named_with_those_that_are_right),
