@@ -2,7 +2,13 @@
 // The exported functions in their newest versions; abi/libfabric.map says which node each has.
 #include "fi_compat/exports.hpp"
 
+// All tables that the exported functions lead to: abi/libfabric.abi records what is complete here.
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_ext.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 #include <strings.h>
 
 #include <cstdio>

@@ -101,10 +101,10 @@ struct fi_eq_err_entry {
     size_t err_data_size;
 };
 
-struct fi_eq_cm_entry {
+__extension__ struct fi_eq_cm_entry {
     fid_t fid;
     struct fi_info* info;
-    __extension__ uint8_t data[]; /* private data of the connection request or answer */
+    uint8_t data[]; /* private data of the connection request or answer */
 };
 
 struct fi_ops_eq {

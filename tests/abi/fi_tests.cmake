@@ -19,23 +19,6 @@ compat_script_test(NAME abi.fi.inlines LABELS abi
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fi_inlines.py ${CMAKE_C_COMPILER}
         ${COMPAT_UPSTREAM_FABRIC_INCLUDE} ${PROJECT_SOURCE_DIR}/include)
 
-# Each header alone, as strict C11 and as C++20, with all warnings.
-file(GLOB fi_headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/include/rdma/*.h ${PROJECT_SOURCE_DIR}/include/rdma/providers/*.h)
-set(header_users "")
-foreach(header ${fi_headers})
-    string(MAKE_C_IDENTIFIER ${header} name)
-    foreach(language c cpp)
-        file(CONFIGURE OUTPUT generated/${name}.${language} CONTENT "#include <@header@>\n" @ONLY)
-        list(APPEND header_users ${CMAKE_CURRENT_BINARY_DIR}/generated/${name}.${language})
-    endforeach()
-endforeach()
-add_library(fi_header_users OBJECT ${header_users})
-set_target_properties(fi_header_users PROPERTIES
-    C_STANDARD 11 C_EXTENSIONS OFF CXX_STANDARD 20 CXX_EXTENSIONS OFF)
-target_include_directories(fi_header_users PRIVATE ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(fi_header_users PRIVATE compat_options)
-
 foreach(pair "fabric-compat=libfabric-compat.so.1" "fabric-compat-dropin=libfabric.so.1")
     string(REGEX REPLACE "=.*" "" target ${pair})
     string(REGEX REPLACE ".*=" "" soname ${pair})
