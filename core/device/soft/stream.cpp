@@ -54,16 +54,9 @@ void Stream::set_peer(const SocketAddress& local, const SocketAddress& peer,
 Status Stream::disconnect() noexcept {
     if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
-    if (state_ == State::draining || disconnect_raised_) return {};
-    if (!connected()) return failure(Errc::wrong_state);
-    state_ = State::draining;
-    drain_end_ = qp_ ? qp_->sends.next() : 0;
-    pump();
-    if (state_ != State::draining) return {};
-    if (unsent())
-        arm(kDrainTime);
-    else
-        leave();
+    if (disconnect_raised_) return {};
+    if (!alive()) return failure(Errc::wrong_state);
+    drain();
     return {};
 }
 
@@ -72,7 +65,9 @@ void Stream::abandon() noexcept {
     const std::lock_guard guard(lock_);
     port_.reset();
     listener_.reset();
-    if (alive())
+    if (alive() && unanswered_)
+        drain();
+    else if (alive())
         leave();
     else if (state_ != State::lingering)
         close_socket();
@@ -109,6 +104,7 @@ void Stream::detach() noexcept {
     if (inherited()) return qp_.reset();
     std::unique_ptr<QpEnd> gone;
     std::unique_lock guard(lock_);
+    if (alive() && unanswered_) drain();
     drain_before_detach(guard);
     if (alive()) leave();
     await_slot();
@@ -120,11 +116,13 @@ void Stream::detach() noexcept {
 void Stream::drain_before_detach(std::unique_lock<Lock>& guard) noexcept {
     const auto deadline = Clock::now() + kDrainTime;
     while (state_ == State::draining && unsent() && Clock::now() < deadline) {
-        pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+        pollfd ready{.fd = socket_.get(), .events = 0, .revents = 0};
+        if (!blocked_) ready.events |= POLLIN;
+        if (!batch_->empty()) ready.events |= POLLOUT;
         guard.unlock();
-        ::poll(&writable, 1, 10);
+        ::poll(&ready, 1, 10);
         guard.lock();
-        if (state_ == State::draining) pump();
+        if (state_ == State::draining) progress();
     }
 }
 
@@ -211,7 +209,6 @@ void Stream::serve(std::uint32_t epoll_events) noexcept {
                 return;
             }
             progress();
-            if (state_ == State::draining && !unsent()) leave();
             return;
         case State::lingering: {
             std::byte ignored[4096];
@@ -232,8 +229,12 @@ void Stream::serve(std::uint32_t epoll_events) noexcept {
 void Stream::on_deadline() noexcept {
     const auto self = shared_from_this();
     const std::lock_guard guard(lock_);
+    const auto now = Clock::now();
+    if (now >= repeat_at_) repeat_ready_to_receive();
     // It was called off, or put off, while the reactor was on its way here.
-    if (Clock::now() < deadline_) return;
+    if (now < deadline_) return;
+    const bool watched = watching_peer_;
+    disarm();
     switch (state_) {
         case State::connecting:
             fail_connecting(CmEventType::unreachable, "no answer from the host");
@@ -252,7 +253,7 @@ void Stream::on_deadline() noexcept {
             [[fallthrough]];
         case State::open:
             if (parting_) return part();
-            if (std::exchange(watching_peer_, false)) {
+            if (watched) {
                 if (host_lost(socket_.get())) return end_of_stream(true);
                 watch_peer();
             }
@@ -297,6 +298,7 @@ void Stream::progress() noexcept {
         flush_later(shared_from_this());
     else
         pump();
+    if (state_ == State::draining && !unsent()) leave();
 }
 
 bool Stream::owes_acknowledgement_only() const noexcept {
@@ -317,13 +319,21 @@ void Stream::watch_peer() noexcept {
 void Stream::arm(Clock::duration in) noexcept {
     watching_peer_ = false;  // a connection has one deadline
     deadline_ = Clock::now() + in;
-    set_deadline(shared_from_this(), deadline_);
+    set_alarm();
 }
 
 void Stream::disarm() noexcept {
     watching_peer_ = false;
     deadline_ = Clock::time_point::max();
-    cancel_deadline(this);
+    set_alarm();
+}
+
+void Stream::set_alarm() noexcept {
+    const auto first = std::min(deadline_, repeat_at_);
+    if (first == Clock::time_point::max())
+        cancel_deadline(this);
+    else
+        set_deadline(shared_from_this(), first);
 }
 
 void Stream::update_interest() noexcept {
@@ -366,7 +376,8 @@ void Stream::end(Failure first_outstanding) noexcept {
     parting_.reset();
     direct_.reset();
     placements_.drop();
-    blocked_ = rnr_timer_runs_ = notice_due_ = presence_due_ = false;
+    blocked_ = rnr_timer_runs_ = notice_due_ = presence_due_ = unanswered_ = false;
+    repeat_at_ = Clock::time_point::max();
     to_peer_.reset();
     close_slot();
     parked_.clear();
@@ -385,6 +396,20 @@ void Stream::end(Failure first_outstanding) noexcept {
     }
     arriving_.reset();
     if (!std::exchange(disconnect_raised_, true)) raise(CmEventType::disconnected);
+}
+
+/// Ends the connection when what was posted has left, and the peer is known to read: Linux's siw,
+/// told of the end while it has not taken our first message yet, ends in a fault of the kernel.
+void Stream::drain() noexcept {
+    if (state_ == State::draining) return;
+    state_ = State::draining;
+    drain_end_ = qp_ ? qp_->sends.next() : 0;
+    pump();
+    if (state_ != State::draining) return;
+    if (unsent())
+        arm(kDrainTime);
+    else
+        leave();
 }
 
 /// Ends the connection in order.

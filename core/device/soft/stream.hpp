@@ -169,12 +169,14 @@ private:
     void shut() noexcept;
     void end(Failure first_outstanding) noexcept;
     void leave() noexcept;
+    void drain() noexcept;
     void drain_before_detach(std::unique_lock<Lock>& guard) noexcept;
     void raise(CmEventType type, std::span<const std::byte> data = {}) noexcept;
     void fail_connecting(CmEventType type, const char* why) noexcept;
     void update_interest() noexcept;
     void arm(Clock::duration in) noexcept;
     void disarm() noexcept;
+    void set_alarm() noexcept;
     void watch_peer() noexcept;
     void serve(std::uint32_t epoll_events) noexcept;
 
@@ -187,6 +189,8 @@ private:
     void on_request(const wire::StartFrame& frame) noexcept;
     void begin_rdma(bool crc, bool own_peer) noexcept;
     void send_ready_to_receive(const wire::StartFrame& reply) noexcept;
+    void emit_empty_write() noexcept;
+    void repeat_ready_to_receive() noexcept;
     void on_first_message() noexcept;
     [[nodiscard]] bool wants_crc() const noexcept;
 
@@ -293,6 +297,9 @@ private:
     CmEvents spare_events_ = CmEvents(2);  // how the start ended, and disconnected
     bool disconnect_raised_ = false;
     Clock::time_point deadline_ = Clock::time_point::max();
+    Clock::time_point repeat_at_ =
+        Clock::time_point::max();  // unless the first message is answered
+    Clock::duration repeat_after_{};
     bool watching_peer_ = false;  // a deadline for looking after the peer's host is set
     UniqueFd socket_;
     std::uint32_t interest_ = 0;  // epoll events that are registered
@@ -307,6 +314,7 @@ private:
     bool crc_ = false;
     bool own_peer_ = false;
     bool may_transmit_ = false;  // passive: not before the peer's first message
+    bool unanswered_ = false;    // active: nothing shows that the peer reads what we send
     bool swallow_send_ = false;  // passive: the first message is a zero-length Send
     std::uint32_t ord_ = kMaxReadDepth;
     std::uint32_t ird_ = kMaxReadDepth;

@@ -17,7 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kRequestTime = 5s;  // for a peer that connected to send its request
+constexpr auto kRequestTime = 5s;    // for a peer that connected to send its request
+constexpr auto kFirstRepeat = 20ms;  // doubled each time
+constexpr auto kLongestRepeat = 1s;
 // Our own peers take any length; the payload is a multiple of 32, so that data stay aligned.
 constexpr std::size_t kOwnPayload = (wire::kMaxUlpduBytes - wire::kUntaggedHeaderBytes) / 32 * 32;
 
@@ -196,16 +198,34 @@ void Stream::on_reply(const wire::StartFrame& frame) noexcept {
     progress();
 }
 
-// RFC 6581: the responder may not send before it has seen a message of ours.
+/// RFC 6581: the responder may not send before it has seen a message of ours. Linux's siw may not
+/// see it: it answers before it watches the socket for messages, and looks at what has come
+/// meanwhile when more comes. So other people's responders are asked for a sign that they read.
 void Stream::send_ready_to_receive(const wire::StartFrame& reply) noexcept {
     if (!reply.peer_to_peer) return;
-    if (reply.rtr_read && !reply.rtr_write) {
-        build_acknowledgement();
-        return;
-    }
+    const bool by_read = reply.rtr_read && !reply.rtr_write;
+    unanswered_ = !own_peer_ && ord_ != 0;
+    if (!by_read) emit_empty_write();
+    if (by_read || unanswered_) build_acknowledgement();
+    if (!unanswered_) return;
+    repeat_after_ = kFirstRepeat;
+    repeat_at_ = Clock::now() + repeat_after_;
+}
+
+void Stream::emit_empty_write() noexcept {
     wire::TaggedHeader write;
     write.opcode = wire::RdmapOpcode::write;
     (void)emit(write, {});
+}
+
+/// Any message does, and one of no bytes says nothing but that there is something to read.
+void Stream::repeat_ready_to_receive() noexcept {
+    repeat_after_ = std::min<Clock::duration>(2 * repeat_after_, kLongestRepeat);
+    repeat_at_ = Clock::now() + repeat_after_;
+    set_alarm();
+    if (!alive() || !between_messages() || !batch_->has_room(0, 0)) return;
+    emit_empty_write();
+    pump();
 }
 
 // --- passive side

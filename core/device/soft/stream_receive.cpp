@@ -589,6 +589,8 @@ bool Stream::on_response(Awaited::Kind kind, std::uint32_t id) noexcept {
     const Awaited awaited = awaited_.front();
     if (awaited.kind != kind || awaited.id != id) return violate(wire::terminate::rdmap_opcode);
     awaited_.pop();
+    unanswered_ = false;
+    repeat_at_ = Clock::time_point::max();
     qp_->sends.acknowledge(awaited.sequence);
     if (kind == Awaited::Kind::acknowledgement)
         --acknowledgements_out_;

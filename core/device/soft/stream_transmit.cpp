@@ -143,7 +143,8 @@ void Stream::pump() noexcept {
 }
 
 bool Stream::unsent() const noexcept {
-    return (batch_ && !batch_->empty()) || (qp_ && !failing_ && build_next_ < drain_end_);
+    return unanswered_ || (batch_ && !batch_->empty()) ||
+           (qp_ && !failing_ && build_next_ < drain_end_);
 }
 
 // Fills the batch. Messages are never interleaved: a response or an entry, once begun, is finished.
