@@ -66,7 +66,25 @@ core::Result<core::SocketAddress> to_address(const void* address) noexcept {
 }
 
 std::size_t cm_data_size(const core::Limits& limits) noexcept {
-    return std::min({limits.max_connect_data, limits.max_accept_data, limits.max_reject_data});
+    const std::size_t on_wire =
+        std::min<std::size_t>({limits.max_connect_data, limits.max_accept_data,
+                               limits.max_reject_data, CmData::kFrameBytes + UINT8_MAX});
+    return on_wire - std::min(on_wire, CmData::kFrameBytes);
+}
+
+int CmData::assign(const void* data, std::size_t length, const core::Limits& limits) noexcept {
+    if (length > cm_data_size(limits) || (data == nullptr && length != 0)) return -FI_EINVAL;
+    bytes_.front() = static_cast<std::byte>(length);
+    if (length != 0) std::memcpy(bytes_.data() + kFrameBytes, data, length);
+    size_ = kFrameBytes + length;
+    return 0;
+}
+
+std::span<const std::byte> CmData::unframe(std::span<const std::byte> received) noexcept {
+    if (received.empty()) return {};
+    const auto length = std::to_integer<std::size_t>(received.front());
+    received = received.subspan(kFrameBytes);
+    return received.first(std::min(length, received.size()));
 }
 
 }  // namespace compat::fi

@@ -5,7 +5,9 @@
 
 #include <rdma/fi_cm.h>
 
+#include <array>
 #include <memory>
+#include <span>
 
 #include "core/core.hpp"
 #include "fi_compat/eq.hpp"
@@ -39,8 +41,23 @@ core::Result<core::SocketAddress> to_address(const void* address) noexcept;
 /// The longest private data that every step of a connection takes (FI_OPT_CM_DATA_SIZE).
 std::size_t cm_data_size(const core::Limits& limits) noexcept;
 
-inline std::span<const std::byte> to_bytes(const void* data, std::size_t length) {
-    return {static_cast<const std::byte*>(data), length};
-}
+/// A program's private data as they travel, on every device: behind one byte, their length.
+/// InfiniBand pads them with zeros, and libfabric's verbs provider does the same.
+class CmData {
+public:
+    static constexpr std::size_t kFrameBytes = 1;
+
+    /// Errors: -FI_EINVAL (more than cm_data_size(), or a length without data).
+    int assign(const void* data, std::size_t length, const core::Limits& limits) noexcept;
+    [[nodiscard]] std::span<const std::byte> on_wire() const noexcept {
+        return std::span(bytes_).first(size_);
+    }
+    /// What a peer's program has sent; no more than has come, whatever the byte in front says.
+    static std::span<const std::byte> unframe(std::span<const std::byte> received) noexcept;
+
+private:
+    std::array<std::byte, kFrameBytes + UINT8_MAX> bytes_;
+    std::size_t size_ = 0;
+};
 
 }  // namespace compat::fi

@@ -37,11 +37,6 @@ int cm_shutdown(fid_ep* face, std::uint64_t flags) {
     return c_boundary([&] { return connected(EpFace::of(face)).shutdown(flags); });
 }
 
-/// Connection data: 0, or why it cannot go.
-int check_data(const void* data, std::size_t length, const core::Limits& limits) {
-    return length > cm_data_size(limits) || (data == nullptr && length != 0) ? -FI_EINVAL : 0;
-}
-
 struct FailureRow {
     int err;
     const char* text;
@@ -180,7 +175,8 @@ int Endpoint::check_unconnected() {
 }
 
 int Endpoint::connect(const void* address, const void* data, std::size_t length) {
-    if (const int bad = check_data(data, length, domain_->limits()); bad != 0) return bad;
+    CmData framed;
+    if (const int bad = framed.assign(data, length, domain_->limits()); bad != 0) return bad;
     core::SocketAddress peer = destination_;
     if (address != nullptr) {
         const auto parsed = to_address(address);
@@ -198,12 +194,13 @@ int Endpoint::connect(const void* address, const void* data, std::size_t length)
     if (const int bad = check_unconnected(); bad != 0) return bad;
     state_ = State::connecting;
     peer_ = peer;
-    const core::Status started = start_connecting(**channel, peer, to_bytes(data, length));
+    const core::Status started = start_connecting(**channel, peer, framed.on_wire());
     return started ? 0 : fail_connecting(started.error());
 }
 
 int Endpoint::accept(const void* data, std::size_t length) {
-    if (const int bad = check_data(data, length, domain_->limits()); bad != 0) return bad;
+    CmData framed;
+    if (const int bad = framed.assign(data, length, domain_->limits()); bad != 0) return bad;
     if (!accepts_) return -FI_EOPBADSTATE;
     if (!eq_) return -FI_ENOEQ;
     const auto channel = cm_channel(*eq_, domain_->device());
@@ -217,7 +214,7 @@ int Endpoint::accept(const void* data, std::size_t length) {
     state_ = State::connecting;
     core::Status accepted = prepare_id(**channel);
     if (accepted) accepted = create_qp();
-    if (accepted) accepted = id_->accept({.private_data = to_bytes(data, length)});
+    if (accepted) accepted = id_->accept({.private_data = framed.on_wire()});
     if (!accepted) state_ = State::shut_down;
     return to_return(accepted);
 }
@@ -258,9 +255,12 @@ void Endpoint::on_event(core::CmEvent& event) {
     switch (event.type) {
         case core::CmEventType::established:
             state_ = State::connected;
-            report(FI_CONNECTED, accepts_ ? std::span<const std::byte>() : event.private_data);
+            report(FI_CONNECTED,
+                   accepts_ ? std::span<const std::byte>() : CmData::unframe(event.private_data));
             break;
-        case core::CmEventType::rejected: on_failure(FI_ECONNREFUSED, event.private_data); break;
+        case core::CmEventType::rejected:
+            on_failure(FI_ECONNREFUSED, CmData::unframe(event.private_data));
+            break;
         case core::CmEventType::unreachable: on_failure(FI_ETIMEDOUT, {}); break;
         case core::CmEventType::connect_error: on_failure(FI_ECONNRESET, {}); break;
         case core::CmEventType::disconnected: on_disconnect(); break;

@@ -192,14 +192,15 @@ int PassiveEp::listen() {
 void PassiveEp::on_event(core::CmEvent& event) {
     if (event.type != core::CmEventType::connect_request) return;
     // Without memory for all of it the request goes, and with it the peer gets its answer.
-    EventQueue::Spare announcement(1, event.private_data.size());
+    const auto data = CmData::unframe(event.private_data);
+    EventQueue::Spare announcement(1, data.size());
     auto request = std::make_unique<ConnReq>(*this, std::move(event.request));
     InfoPtr info = describe(*request);
     {
         const std::lock_guard lock(requests_mutex_);
         requests_.push_back(std::move(request));
     }
-    eq_->push_cm(FI_CONNREQ, base(), std::move(info), event.private_data, &announcement);
+    eq_->push_cm(FI_CONNREQ, base(), std::move(info), data, &announcement);
 }
 
 /// fi_cm(3), FI_CONNREQ: what fi_endpoint() needs for an endpoint that answers the request.
@@ -218,10 +219,10 @@ int PassiveEp::reject(fid_t handle, const void* data, std::size_t length) {
     if (!LiveHandle::contains(handle) || handle->fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
     ConnReq& request = ConnReq::of(handle);
     if (&request.pep() != this) return -FI_EINVAL;
-    if (length > cm_data_size(device_.limits()) || (data == nullptr && length != 0))
-        return -FI_EINVAL;
+    CmData framed;
+    if (const int bad = framed.assign(data, length, device_.limits()); bad != 0) return bad;
     const auto held = eq_->hold_sources();
-    const core::Status rejected = request.id().reject(to_bytes(data, length));
+    const core::Status rejected = request.id().reject(framed.on_wire());
     forget(request);
     return to_return(rejected);
 }

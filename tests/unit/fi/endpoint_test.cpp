@@ -94,6 +94,11 @@ void peers_may_do_what_the_capabilities_name(void**) {
     }
 }
 
+/// Private data as libfabric programs get them across.
+std::string framed(const std::string& data) {
+    return static_cast<char>(data.size()) + data;
+}
+
 void each_outcome_of_connecting_is_its_event(void**) {
     const struct {
         CmEventType type;
@@ -114,8 +119,8 @@ void each_outcome_of_connecting_is_its_event(void**) {
         fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV);
         const sockaddr_in address = EpRig::target_address();
         assert_int_equal(fi_connect(rig.ep, &address, "hello", 5), 0);
-        assert_string_equal(rig.id().private_data.c_str(), "hello");
-        rig.id().deliver(row.type, row.data);
+        assert_string_equal(rig.id().private_data.c_str(), framed("hello").c_str());
+        rig.id().deliver(row.type, framed(row.data));
         assert_int_equal(rig.event(), -FI_EAVAIL);
         const fi_eq_err_entry error = rig.event_error();
         assert_int_equal(error.err, row.err);
@@ -175,7 +180,7 @@ void the_data_of_an_answer_comes_with_the_event(void** state) {
     fi_ep_bind(rig.ep, &rig.eq->fid, 0);
     fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV);
     const sockaddr_in address = EpRig::target_address();
-    const std::string longest(56, 'x');
+    const std::string longest(55, 'x');  // InfiniBand's 56 less the byte in front
     std::size_t size = 0;
     std::size_t length = sizeof size;
     assert_int_equal(fi_getopt(&rig.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &size, &length),
@@ -183,12 +188,39 @@ void the_data_of_an_answer_comes_with_the_event(void** state) {
     assert_int_equal(size, longest.size());
     assert_int_equal(fi_connect(rig.ep, &address, longest.data(), longest.size() + 1), -FI_EINVAL);
     assert_int_equal(fi_connect(rig.ep, &address, longest.data(), longest.size()), 0);
-    rig.id().deliver(CmEventType::established, "welcome");
+    rig.id().deliver(CmEventType::established, framed("welcome"));
     assert_int_equal(rig.event(), FI_CONNECTED);
     assert_int_equal(rig.last_size, sizeof(fi_eq_cm_entry) + 7);
     const auto* entry = reinterpret_cast<const fi_eq_cm_entry*>(rig.last_event.data());
     assert_ptr_equal(entry->fid, &rig.ep->fid);
     assert_int_equal(std::memcmp(entry->data, "welcome", 7), 0);
+}
+
+/// InfiniBand pads them with zeros; a peer that is no libfabric program may send anything.
+void private_data_are_as_many_as_the_byte_in_front_says_and_have_come(void**) {
+    const struct {
+        std::string sent;
+        std::string wanted;
+    } rows[] = {
+        {framed("welcome") + std::string(100, '\0'), "welcome"},
+        {std::string(196, '\0'), ""},
+        {"\x20short", "short"},
+        {"\xff", ""},
+        {"", ""},
+    };
+    for (const auto& row : rows) {
+        EpRig rig;
+        rig.open({.connected = false});
+        fi_ep_bind(rig.ep, &rig.eq->fid, 0);
+        fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV);
+        const sockaddr_in address = EpRig::target_address();
+        assert_int_equal(fi_connect(rig.ep, &address, nullptr, 0), 0);
+        rig.id().deliver(CmEventType::established, row.sent);
+        assert_int_equal(rig.event(), FI_CONNECTED);
+        assert_int_equal(rig.last_size, sizeof(fi_eq_cm_entry) + row.wanted.size());
+        const auto* entry = reinterpret_cast<const fi_eq_cm_entry*>(rig.last_event.data());
+        assert_int_equal(std::memcmp(entry->data, row.wanted.data(), row.wanted.size()), 0);
+    }
 }
 
 void the_end_of_a_connection_is_one_event(void** state) {
@@ -209,7 +241,7 @@ void events_of_a_connection_need_no_memory(void** state) {
     fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV);
     const sockaddr_in address = EpRig::target_address();
     assert_int_equal(fi_connect(rig.ep, &address, nullptr, 0), 0);
-    rig.id().deliver(CmEventType::established, "welcome");
+    rig.id().deliver(CmEventType::established, framed("welcome"));
     test::fail_new(1);
     const long connected = rig.event();
     test::fail_new(0);
@@ -378,6 +410,7 @@ int main() {
         cmocka_unit_test(each_outcome_of_connecting_is_its_event),
         RIGGED(who_asks_is_told_why_there_is_no_connection),
         RIGGED(a_peer_that_cannot_be_reached_is_an_event),
+        cmocka_unit_test(private_data_are_as_many_as_the_byte_in_front_says_and_have_come),
         cmocka_unit_test(a_device_that_fails_while_connecting_is_told_at_once),
         RIGGED(the_data_of_an_answer_comes_with_the_event),
         RIGGED(the_end_of_a_connection_is_one_event),
