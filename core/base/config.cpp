@@ -15,9 +15,10 @@ constexpr std::array kSettings{
         Setting::crc, "FABRIC_COMPAT_CRC", "auto", "auto|on|off",
         "CRC32c on streams of the software device; auto: on except on this host; a peer that "
         "asks for it always gets it"},
-    SettingRow{Setting::shm, "FABRIC_COMPAT_SHM", "0", "0|1",
+    SettingRow{Setting::shm, "FABRIC_COMPAT_SHM", "1", "0|copy|1",
                "whether processes of one host that use the software device read and write each "
-               "other's memory directly, instead of by TCP"},
+               "other's memory directly, instead of by TCP; copy: only by the kernel, without "
+               "mapping the files that a peer has registered"},
     SettingRow{
         Setting::connect_timeout, "FABRIC_COMPAT_CONNECT_TIMEOUT_MS", "60000", "ms",
         "how long the software device waits for the peer's answer to a connection request, or "

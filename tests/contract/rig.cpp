@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -32,6 +34,21 @@ std::unique_ptr<T> value_of(Result<std::unique_ptr<T>> result) {
 
 std::chrono::steady_clock::time_point patience_end() {
     return std::chrono::steady_clock::now() + kPatience;
+}
+
+/// COMPAT_TEST_MEMORY=file: in a file of its own, which stays open until the process ends.
+void* new_memory(std::size_t length) {
+    const char* kind = std::getenv("COMPAT_TEST_MEMORY");
+    const bool in_file = kind != nullptr && std::string_view(kind) == "file";
+    int file = -1;
+    if (in_file) {
+        file = memfd_create("contract", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(file, static_cast<off_t>(length)), 0);
+    }
+    void* mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                        in_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, file, 0);
+    assert_true(mapped != MAP_FAILED);
+    return mapped;
 }
 
 }  // namespace
@@ -66,10 +83,7 @@ AccessFlags full_access() {
 // --- Buffer
 
 Buffer::Buffer(ProtectionDomain& pd, std::size_t length, AccessFlags access) : size_(length) {
-    void* mapped =
-        mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(mapped != MAP_FAILED);
-    data_ = static_cast<std::byte*>(mapped);
+    data_ = static_cast<std::byte*>(new_memory(length));
     MrAttr attr;
     attr.address = data_;
     attr.length = size_;

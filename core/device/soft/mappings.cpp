@@ -71,6 +71,7 @@ struct MapQuery {
 constexpr unsigned long kMapQuery = _IOWR('f', 17, MapQuery);
 constexpr std::uint64_t kReadable = 1;
 constexpr std::uint64_t kWritable = 2;
+constexpr std::uint64_t kShared = 8;
 
 /// mappings_allow() by the kernel's direct answer; nothing where there is none.
 std::optional<bool> query_allows(std::uintptr_t next, std::uintptr_t end, std::uint64_t rights) {
@@ -109,6 +110,33 @@ Result<std::vector<Mapping>> mappings_of(const void* address, std::size_t length
     return found;
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
+}
+
+std::optional<Mapping> shared_mapping_of(const void* address, std::size_t length) noexcept {
+    const auto start = reinterpret_cast<std::uintptr_t>(address);
+    const auto usable = [&](bool shared, std::uint64_t end, std::uint64_t inode) {
+        return shared && inode != 0 && start + length <= end;
+    };
+    MapQuery query;
+    query.address = start;
+    const UniqueFd maps(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    if (maps && ioctl(maps.get(), kMapQuery, &query) == 0) {
+        if (!usable((query.rights & kShared) != 0, query.end, query.inode)) return std::nullopt;
+        Mapping mapping;
+        mapping.start = query.start;
+        mapping.end = query.end;
+        mapping.shared = true;
+        mapping.offset = query.offset;
+        mapping.device_major = query.device_major;
+        mapping.device_minor = query.device_minor;
+        mapping.inode = query.inode;
+        return mapping;
+    }
+    const auto mappings = mappings_of(address, length);
+    if (!mappings || mappings->size() != 1 ||
+        !usable(mappings->front().shared, mappings->front().end, mappings->front().inode))
+        return std::nullopt;
+    return mappings->front();
 }
 
 bool mappings_allow(const void* address, std::size_t length, bool write) noexcept {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct Mapping {
 /// The mappings that cover [address, address + length), in order; empty when there is a hole or
 /// length is 0. Reads the whole list: tens of microseconds. Errors: no_memory, device.
 Result<std::vector<Mapping>> mappings_of(const void* address, std::size_t length) noexcept;
+
+/// The one shared mapping of a file that all of [address, address + length) lies in, but without
+/// its path; nothing where it is otherwise, or the kernel does not tell.
+std::optional<Mapping> shared_mapping_of(const void* address, std::size_t length) noexcept;
 
 /// Whether all of [address, address + length) is mapped for reading (and writing). Where the kernel
 /// does not tell, the program is believed. Linux 6.11 answers a mapping at a time, in about 1 us.

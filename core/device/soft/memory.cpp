@@ -86,13 +86,13 @@ public:
 
 private:
     void show() noexcept {
-        if (requested_ || origin_.is_parent()) return;  // a requested key is no index
-        if (auto* shown = shm::Export::of_process())
-            shown->publish(keys_.rkey, table_->id(), *region_);
+        if (origin_.is_parent() || shown_.entry != nullptr) return;
+        if (auto* to_peers = shm::Export::of_process())
+            shown_ = to_peers->publish(keys_.rkey, requested_, table_->id(), *region_);
     }
     void hide() noexcept {
-        if (requested_ || origin_.is_parent()) return;
-        if (auto* shown = shm::Export::of_process()) shown->withdraw(keys_.rkey);
+        if (origin_.is_parent() || shown_.entry == nullptr) return;
+        shm::Export::of_process()->withdraw(std::exchange(shown_, {}));
     }
 
     const Origin origin_;
@@ -100,6 +100,7 @@ private:
     std::shared_ptr<Region> region_;
     KeyTable::Keys keys_;
     bool requested_;
+    shm::Shown shown_;
 };
 
 Status SoftMr::advise(std::uint64_t offset, std::size_t length, int advice,

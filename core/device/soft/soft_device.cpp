@@ -46,7 +46,9 @@ Options options_of_environment() {
     const std::string_view crc = setting_text(Setting::crc);
     if (crc == "on") options.crc = Crc::on;
     if (crc == "off") options.crc = Crc::off;
-    options.shm = setting_number(Setting::shm) != 0;
+    const std::string_view shm = setting_text(Setting::shm);
+    options.shm = shm != "0";
+    options.map_files = options.shm && shm != "copy";
     options.connect_timeout = std::chrono::milliseconds(setting_number(Setting::connect_timeout));
     return options;
 }

@@ -16,7 +16,8 @@ enum class Crc : std::uint8_t { automatic, on, off };
 /// helper thread must not look at an environment that the program may be changing.
 struct Options {
     Crc crc = Crc::automatic;
-    bool shm = false;  ///< processes of one host reach each other's memory
+    bool shm = false;        ///< processes of one host reach each other's memory
+    bool map_files = false;  ///< of a peer
     std::chrono::milliseconds connect_timeout{};
 };
 const Options& options() noexcept;

@@ -52,7 +52,7 @@ bool Stream::take_presence(std::span<const std::byte> content) noexcept {
 /// What the peer has not acknowledged yet has to come first.
 bool Stream::carry_directly(SendEntry& entry) noexcept {
     if (!to_peer_ || !connected() || qp_->sends.oldest() != build_next_ ||
-        !to_peer_->carry(entry, *qp_->keys(), socket_.get()))
+        !to_peer_->carry(entry, *qp_->keys(), socket_.get(), build_next_ >= posting_from_))
         return false;
     qp_->sends.finish(build_next_++);
     complete_sends();

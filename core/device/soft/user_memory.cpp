@@ -42,20 +42,6 @@ std::optional<std::size_t> copy_by_kernel(VmCopy copy, std::span<const iovec> ou
     return std::nullopt;
 }
 
-void store_plainly(std::byte* to, const std::byte* from, std::size_t length) noexcept {
-    if (length < kWord) return static_cast<void>(std::memcpy(to, from, length));
-    const std::size_t front = length - kWord;
-    std::memcpy(to, from, front);
-    std::uint64_t word = 0;
-    std::memcpy(&word, from + front, kWord);
-    if (reinterpret_cast<std::uintptr_t>(to + front) % kWord == 0) {
-        __atomic_store_n(reinterpret_cast<std::uint64_t*>(to + front), word, __ATOMIC_RELEASE);
-        return;
-    }
-    std::memcpy(to + front, &word, kWord - 1);
-    __atomic_store_n(to + length - 1, from[length - 1], __ATOMIC_RELEASE);
-}
-
 bool is_mapped(const Pages& pages) noexcept {
     constexpr std::size_t kChunk = 4096;
     unsigned char residency[kChunk];
@@ -77,6 +63,23 @@ bool page_allows(std::uintptr_t page, bool write) noexcept {
 }
 
 }  // namespace
+
+void store_plainly(std::byte* to, const std::byte* from, std::size_t length) noexcept {
+    if (length == 0) return;
+    const std::size_t front = length > kWord ? length - kWord : 0;
+    if (front != 0) std::memcpy(to, from, front);
+    to += front;
+    from += front;
+    length -= front;
+    if (length == kWord && reinterpret_cast<std::uintptr_t>(to) % kWord == 0) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, from, kWord);
+        __atomic_store_n(reinterpret_cast<std::uint64_t*>(to), word, __ATOMIC_RELEASE);
+        return;
+    }
+    std::memcpy(to, from, length - 1);
+    __atomic_store_n(to + length - 1, from[length - 1], __ATOMIC_RELEASE);
+}
 
 bool store_to_user(std::byte* to, const std::byte* from, std::size_t length) noexcept {
     if (length == 0) return true;

@@ -16,6 +16,8 @@ namespace compat::core::soft {
 /// Copies into the program's memory, the last word last: programs poll on the last bytes of what
 /// arrives. False when it cannot be written; a part may have been, then.
 [[nodiscard]] bool store_to_user(std::byte* to, const std::byte* from, std::size_t length) noexcept;
+/// The same by plain stores: what is not mapped ends the process.
+void store_plainly(std::byte* to, const std::byte* from, std::size_t length) noexcept;
 struct Store {
     std::byte* to;
     const std::byte* from;

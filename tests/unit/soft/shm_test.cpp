@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 20s;
 constexpr std::size_t kLength = 256 * 1024;
 constexpr int kKills = 20;
-constexpr int kRounds = 300;
+constexpr int kRounds = 300;  // COMPAT_TEST_ROUNDS says otherwise
 
 /// What the two processes tell each other.
 struct Shared {
@@ -35,6 +36,7 @@ struct Shared {
     std::atomic<std::uint32_t> rkey{0};  ///< to write to now
     std::atomic<std::uint64_t> address{0};
     std::atomic<std::uint64_t> direct{0};  ///< requests of the writer that took the direct way
+    std::atomic<std::uint64_t> mapped{0};  ///< of these, without the kernel
     std::atomic<int> errors{0};            ///< connections of the writer that ended
     std::atomic<bool> stop{false};
 };
@@ -46,6 +48,11 @@ bool eventually(auto condition) {
         usleep(100);
     }
     return true;
+}
+
+int rounds() {
+    const char* text = std::getenv("COMPAT_TEST_ROUNDS");
+    return text != nullptr ? std::atoi(text) : kRounds;
 }
 
 /// One end of the connection.
@@ -69,12 +76,15 @@ struct End {
         attr.send_depth = 16;
         qp = std::move(*id->create_qp(attr));
     }
-    std::unique_ptr<MemoryRegion> map(void* memory, std::size_t length) const {
+    std::unique_ptr<MemoryRegion> map(void* memory, std::size_t length,
+                                      std::optional<std::uint32_t> key = {}) const {
         MrAttr attr;
+        attr.requested_rkey = key;
         attr.address = memory;
         attr.length = length;
         attr.access = Access::local_write | Access::remote_write;
         attr.access |= Access::remote_read;
+        attr.access |= Access::remote_atomic;
         return std::move(*pd->register_memory(attr));
     }
     ~End() {
@@ -85,6 +95,9 @@ struct End {
 
 struct Fixture {
     int file = -1;
+    int behind_memory = -1;
+    std::string path;  ///< of the file behind the memory
+    std::optional<std::uint32_t> key;
     Shared* shared = nullptr;
     std::byte* memory = nullptr;
     std::unique_ptr<MemoryRegion> region;
@@ -97,15 +110,47 @@ Shared* map_shared(int file) {
         mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
 }
 
-int setup(void** state) {
+int setup_with(void** state, int flags, int behind_memory) {
     auto* fixture = new Fixture;
     *state = fixture;
     fixture->file = memfd_create("shm_test", 0);  // the child gets it
     if (ftruncate(fixture->file, sizeof(Shared)) != 0) return -1;
     fixture->shared = new (map_shared(fixture->file)) Shared;
+    fixture->behind_memory = behind_memory;
+    if (behind_memory >= 0 && ftruncate(behind_memory, kLength) != 0) return -1;
     fixture->memory = static_cast<std::byte*>(
-        mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    return 0;
+        mmap(nullptr, kLength, PROT_READ | PROT_WRITE, flags, behind_memory, 0));
+    return fixture->memory == MAP_FAILED ? -1 : 0;
+}
+int setup(void** state) {
+    return setup_with(state, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+int setup_memfd(void** state) {
+    return setup_with(state, MAP_SHARED, memfd_create("target", MFD_CLOEXEC));
+}
+/// Nobody can open it any more.
+int setup_lost_memfd(void** state) {
+    const int result = setup_memfd(state);
+    Fixture& fixture = *static_cast<Fixture*>(*state);
+    close(std::exchange(fixture.behind_memory, -1));
+    return result;
+}
+/// Its path is all that is left.
+int setup_closed_file(void** state) {
+    char path[] = "/tmp/fabric-compat-shm-XXXXXX";
+    const int result = setup_with(state, MAP_SHARED, mkstemp(path));
+    Fixture& fixture = *static_cast<Fixture*>(*state);
+    close(std::exchange(fixture.behind_memory, -1));
+    fixture.path = path;
+    return result;
+}
+int setup_copy_on_write(void** state) {
+    return setup_with(state, MAP_PRIVATE, memfd_create("target", MFD_CLOEXEC));
+}
+int setup_requested_key(void** state) {
+    const int result = setup_memfd(state);
+    static_cast<Fixture*>(*state)->key = 0x7;
+    return result;
 }
 
 int teardown(void** state) {
@@ -119,6 +164,8 @@ int teardown(void** state) {
     munmap(fixture->memory, kLength);
     munmap(fixture->shared, sizeof(Shared));
     close(fixture->file);
+    if (fixture->behind_memory >= 0) close(fixture->behind_memory);
+    if (!fixture->path.empty()) unlink(fixture->path.c_str());
     delete fixture;
     return 0;
 }
@@ -159,7 +206,8 @@ void write_until_error(Shared& shared, std::byte* source, std::size_t length) {
         (void)end.qp->post_send({&request, 1});
         WorkCompletion wc;
         while (!failed && *end.cq->poll({&wc, 1}) == 1) failed = wc.status != WcStatus::success;
-        shared.direct = shm::direct_count();
+        shared.direct = shm::counts().direct;
+        shared.mapped = shm::counts().mapped;
     }
 }
 
@@ -196,7 +244,7 @@ void start(Fixture& fixture, std::size_t length) {
     const auto address = resolve_address("127.0.0.1", "0", Resolve::numeric);
     assert_true(fixture.end->listener->bind(*address).has_value());
     assert_true(fixture.end->listener->listen(0).has_value());
-    fixture.region = fixture.end->map(fixture.memory, kLength);
+    fixture.region = fixture.end->map(fixture.memory, kLength, fixture.key);
     fixture.shared->address = reinterpret_cast<std::uintptr_t>(fixture.memory);
     fixture.shared->rkey = fixture.region->rkey();
     fixture.shared->port = fixture.end->listener->local_address().port();
@@ -229,12 +277,22 @@ void writes_reach_a_target_that_does_nothing(void** state) {
     for (std::size_t i = 0; i < kLength; ++i) assert_true(fixture.memory[i] == std::byte{0x55});
 }
 
+void file_is_written_without_the_kernel(void** state) {
+    writes_reach_a_target_that_does_nothing(state);
+    assert_true(of(state).shared->mapped > 100);
+}
+
+void what_cannot_be_mapped_is_copied_by_the_kernel(void** state) {
+    writes_reach_a_target_that_does_nothing(state);
+    assert_int_equal(of(state).shared->mapped, 0);
+}
+
 /// The writer is told of every new key at once, and so it is in the middle of a write as a rule.
 void no_byte_arrives_after_deregistration(void** state) {
     Fixture& fixture = of(state);
     start(fixture, 4096);
     int wrong = 0;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < rounds(); ++round) {
         const std::uint64_t before = fixture.shared->direct;
         assert_true(eventually([&] {
             take_over_new_connection(fixture);
@@ -244,7 +302,7 @@ void no_byte_arrives_after_deregistration(void** state) {
         std::memset(fixture.memory, 0x11, 4096);
         usleep(20);
         for (int i = 0; i < 4096; ++i) wrong += fixture.memory[i] != std::byte{0x11} ? 1 : 0;
-        fixture.region = fixture.end->map(fixture.memory, kLength);
+        fixture.region = fixture.end->map(fixture.memory, kLength, fixture.key);
         fixture.shared->rkey = fixture.region->rkey();
     }
     assert_int_equal(wrong, 0);
@@ -281,7 +339,9 @@ void destroyed_queue_pair_lets_nothing_through(void** state) {
 }  // namespace
 }  // namespace compat::core::soft
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define TEST(function) TEST_ON(setup, function)
+#define TEST_ON(memory, function) \
+    { #function " " #memory, function, memory, teardown, nullptr }
 
 int main(int argc, char** argv) {
     using namespace compat::core::soft;
@@ -292,6 +352,15 @@ int main(int argc, char** argv) {
         TEST(no_byte_arrives_after_deregistration),
         TEST(killed_writer_keeps_nothing),
         TEST(destroyed_queue_pair_lets_nothing_through),
+        TEST_ON(setup_memfd, file_is_written_without_the_kernel),
+        TEST_ON(setup_closed_file, file_is_written_without_the_kernel),
+        TEST_ON(setup_requested_key, file_is_written_without_the_kernel),
+        TEST_ON(setup_lost_memfd, what_cannot_be_mapped_is_copied_by_the_kernel),
+        TEST_ON(setup_copy_on_write, what_cannot_be_mapped_is_copied_by_the_kernel),
+        TEST_ON(setup_memfd, no_byte_arrives_after_deregistration),
+        TEST_ON(setup_requested_key, no_byte_arrives_after_deregistration),
+        TEST_ON(setup_memfd, killed_writer_keeps_nothing),
+        TEST_ON(setup_memfd, destroyed_queue_pair_lets_nothing_through),
     };
     return cmocka_run_group_tests_name("shm", tests, nullptr, nullptr);
 }

@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -19,6 +21,8 @@
 #include "core/base/log.hpp"
 #include "core/base/origin.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/device/soft/soft_device.hpp"
+#include "core/device/soft/user_memory.hpp"
 
 namespace compat::core::soft::shm {
 namespace {
@@ -34,7 +38,12 @@ constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 // The number of a process that has ended is not given to another one sooner.
 constexpr auto kTrustPeer = 10ms;
 
-constinit std::atomic<std::uint64_t> g_count{0};
+constinit std::atomic<std::uint64_t> g_direct{0};
+constinit std::atomic<std::uint64_t> g_mapped{0};
+
+void count(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 struct WayRow {
     Opcode opcode;
@@ -45,9 +54,14 @@ constexpr std::array kWays{
     WayRow{Opcode::write, Access::remote_write, false},
     WayRow{Opcode::read, Access::remote_read, true},
 };
+constexpr std::array kExecuted{
+    WayRow{Opcode::atomic_fadd, Access::remote_atomic, true},
+    WayRow{Opcode::atomic_cas, Access::remote_atomic, true},
+    WayRow{Opcode::atomic_write, Access::remote_write, false},
+};
 
-const WayRow* way_of(Opcode opcode) {
-    for (const WayRow& row : kWays)
+const WayRow* way_of(std::span<const WayRow> rows, Opcode opcode) {
+    for (const WayRow& row : rows)
         if (row.opcode == opcode) return &row;
     return nullptr;
 }
@@ -65,16 +79,23 @@ private:
     Slot& slot_;
 };
 
-/// A part of the local memory of a request, kept registered.
+/// The local memory of a request, kept registered.
 class LocalMemory {
 public:
-    bool pin(const SendEntry& entry, const KeyTable& keys, bool writes) noexcept {
+    LocalMemory() = default;
+    LocalMemory(const LocalMemory&) = delete;
+    ~LocalMemory() {
+        while (count_ != 0) std::destroy_at(&pin(--count_));
+    }
+
+    bool pin_all(const SendEntry& entry, const KeyTable& keys, bool writes) noexcept {
         for (const Sge& sge : entry.request.sges) {
             if (sge.length == 0) continue;
-            if (count_ == kMaxSge || keys.pin_local(sge, writes, pins_[count_]) != Fault::none)
-                return false;
-            pieces_[count_] = {pins_[count_].address(), sge.length};
+            if (count_ == kMaxSge) return false;
+            Pin& next = *new (&pins_[count_ * sizeof(Pin)]) Pin;
             ++count_;
+            if (keys.pin_local(sge, writes, next) != Fault::none) return false;
+            pieces_[count_ - 1] = {next.address(), sge.length};
         }
         return true;
     }
@@ -98,10 +119,43 @@ public:
     }
 
 private:
-    std::array<Pin, kMaxSge> pins_;
+    // As many are made as are needed: most requests have one.
+    Pin& pin(std::size_t index) noexcept {
+        return *std::launder(reinterpret_cast<Pin*>(&pins_[index * sizeof(Pin)]));
+    }
+
+    alignas(Pin) std::array<std::byte, kMaxSge * sizeof(Pin)> pins_;
     std::array<iovec, kMaxSge> pieces_;
     std::size_t count_ = 0;
 };
+
+/// By loads and stores; the last word is stored last.
+void copy_plainly(std::span<const iovec> ours, std::byte* theirs, bool from_them) noexcept {
+    for (const iovec& piece : ours) {
+        auto* own = static_cast<std::byte*>(piece.iov_base);
+        if (from_them)
+            std::memcpy(own, theirs, piece.iov_len);
+        else
+            store_plainly(theirs, own, piece.iov_len);
+        theirs += piece.iov_len;
+    }
+}
+
+/// By the kernel, which says so where memory is missing on either side.
+bool copy_by_kernel(pid_t process, std::span<const iovec> ours, std::byte* theirs,
+                    std::uint64_t length, bool from_them) noexcept {
+    if (from_them) {
+        const iovec all{theirs, length};
+        return process_vm_readv(process, ours.data(), ours.size(), &all, 1, 0) ==
+               static_cast<ssize_t>(length);
+    }
+    // It goes through them in order: the last word arrives last.
+    const std::uint64_t front = length > kWord ? length - kWord : 0;
+    const std::array<iovec, 2> parts{iovec{theirs, front}, iovec{theirs + front, length - front}};
+    const std::size_t first = front == 0 ? 1 : 0;
+    return process_vm_writev(process, ours.data(), ours.size(), &parts[first], parts.size() - first,
+                             0) == static_cast<ssize_t>(length);
+}
 
 }  // namespace
 
@@ -119,17 +173,50 @@ public:
     [[nodiscard]] Slot& slot(std::uint32_t index) const noexcept {
         return reinterpret_cast<Slot*>(mapping_ + kSlotsAt)[index];
     }
-    [[nodiscard]] const Entry& entry(std::uint32_t rkey) const noexcept {
-        return reinterpret_cast<const Entry*>(mapping_ + kTableAt)[key_index(rkey)];
-    }
+    /// The region under that key, or null. To be used while the key is announced.
+    [[nodiscard]] const Entry* find(std::uint32_t rkey, std::uint32_t pd) const noexcept;
+    /// Null where the file cannot be mapped here.
+    std::shared_ptr<Window> window(std::uint64_t file) noexcept;
 
 private:
     static std::shared_ptr<Peer> open(const wire::Presence& presence);
 
+    struct Opened {
+        std::uint64_t file = 0;
+        std::shared_ptr<Window> window;
+    };
+
     const pid_t process_;
     std::byte* const mapping_;
     const Origin origin_;
+    std::mutex lock_;
+    std::map<std::size_t, Opened> windows_;  ///< by the file's place
 };
+
+const Entry* Peer::find(std::uint32_t rkey, std::uint32_t pd) const noexcept {
+    const auto is_it = [id = id_of(rkey, pd, 0)](const Entry& entry) {
+        return (entry.id.load(std::memory_order_seq_cst) & kIdWithoutAccess) == id;
+    };
+    const Entry& generated = reinterpret_cast<const Entry*>(mapping_ + kTableAt)[key_index(rkey)];
+    if (is_it(generated)) return &generated;
+    for (const Entry& entry : reinterpret_cast<const Row*>(mapping_ + kRowsAt)[row_of(rkey, pd)])
+        if (is_it(entry)) return &entry;
+    return nullptr;
+}
+
+std::shared_ptr<Window> Peer::window(std::uint64_t file) noexcept try {
+    const std::size_t place = place_of_file(file);
+    if (place >= kFiles) return nullptr;
+    const std::lock_guard guard(lock_);
+    Opened& opened = windows_[place];
+    if (opened.file != file) {  // else it is mapped, or it has been tried
+        const SharedFile shown = reinterpret_cast<const SharedFile*>(mapping_ + kFilesAt)[place];
+        opened = {file, shown.id == file ? Window::open(process_, shown) : nullptr};
+    }
+    return opened.window;
+} catch (const std::bad_alloc&) {
+    return nullptr;
+}
 
 namespace {
 
@@ -215,25 +302,44 @@ bool Direct::peer_lives(int socket) noexcept {
     return true;
 }
 
-/// The address in the peer; 0: not allowed. With the key announced.
-std::uint64_t Direct::find(const WorkRequest& request, std::uint64_t length,
-                           Access right) const noexcept {
-    if (slot_.open.load(std::memory_order_seq_cst) != epoch_) return 0;
-    const Entry& entry = peer_->entry(request.rkey);
-    const std::uint64_t id = entry.id.load(std::memory_order_seq_cst);
-    const AccessFlags access(static_cast<std::uint8_t>(id));
-    if ((id & kIdWithoutAccess) != id_of(request.rkey, pd_, 0) || !access.has(right)) return 0;
-    const std::uint64_t offset = request.remote_address - entry.iova;
-    if (request.remote_address < entry.iova || offset > entry.length ||
-        length > entry.length - offset)
-        return 0;
-    return entry.base + offset;
+/// What the request reaches; null: it is not allowed. With the key announced.
+const Entry* Direct::find(const WorkRequest& request, std::uint64_t length,
+                          Access right) const noexcept {
+    if (slot_.open.load(std::memory_order_seq_cst) != epoch_) return nullptr;
+    const Entry* entry = peer_->find(request.rkey, pd_);
+    if (entry == nullptr) return nullptr;
+    const AccessFlags access(static_cast<std::uint8_t>(entry->id.load(std::memory_order_relaxed)));
+    const std::uint64_t offset = request.remote_address - entry->iova;
+    if (!access.has(right) || request.remote_address < entry->iova || offset > entry->length ||
+        length > entry->length - offset)
+        return nullptr;
+    return entry;
 }
 
-bool Direct::carry(const SendEntry& entry, const KeyTable& keys, int socket) noexcept {
-    const bool carried = entry.request.opcode == Opcode::flush ? flush(entry.request, socket)
-                                                               : copy(entry, keys, socket);
-    if (carried) g_count.fetch_add(1, std::memory_order_relaxed);
+/// Bytes of the region where they are mapped here; null: they cannot be. With the key announced.
+std::byte* Direct::map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
+                       bool write) noexcept {
+    if (entry.file == 0 || !options().map_files) return nullptr;
+    if (entry.file != window_file_) {
+        window_ = peer_->window(entry.file);
+        window_file_ = entry.file;
+    }
+    if (!window_) return nullptr;
+    return window_->reach(entry.file_offset + offset, length, entry.file_offset + entry.length,
+                          write);
+}
+
+bool Direct::carry(const SendEntry& entry, const KeyTable& keys, int socket,
+                   bool in_post) noexcept {
+    const Opcode opcode = entry.request.opcode;
+    bool carried = false;
+    if (opcode == Opcode::flush)
+        carried = flush(entry.request, socket);
+    else if (way_of(kWays, opcode) != nullptr)
+        carried = copy(entry, keys, socket, in_post || entry.copied);
+    else if (in_post || entry.copied)
+        carried = execute(entry, keys);
+    if (carried) count(g_direct);
     return carried;
 }
 
@@ -243,45 +349,75 @@ bool Direct::flush(const WorkRequest& request, int socket) noexcept {
         !peer_lives(socket))
         return false;
     const Announcement announcement(slot_, request.rkey);
-    return find(request, request.flush_length, Access::flush_visible) != 0;
+    return find(request, request.flush_length, Access::flush_visible) != nullptr;
 }
 
-bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket) noexcept {
-    const WayRow* way = way_of(entry.request.opcode);
-    if (way == nullptr || entry.length == 0 || entry.length > kMostBytes ||
-        !access_.has(way->right) || !peer_lives(socket))
-        return false;
+bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket, bool plain) noexcept {
+    const WorkRequest& request = entry.request;
+    const WayRow& way = *way_of(kWays, request.opcode);
+    if (entry.length == 0 || entry.length > kMostBytes || !access_.has(way.right)) return false;
     LocalMemory local;
-    if (!local.pin(entry, keys, way->local_write)) return false;
+    if (!local.pin_all(entry, keys, way.local_write)) return false;
     for (std::uint64_t done = 0; done < entry.length;) {
         const std::uint64_t part = std::min(entry.length - done, kBytesAtOnce);
-        std::array<iovec, kMaxSge> ours;
-        const std::size_t count = local.slice(done, part, ours);
-        const Announcement announcement(slot_, entry.request.rkey);
-        const std::uint64_t start = find(entry.request, entry.length, way->right);
-        if (start == 0) return false;
-        auto* first = reinterpret_cast<std::byte*>(start + done);
-        ssize_t moved = 0;
-        if (way->local_write) {
-            const iovec theirs{first, part};
-            moved = process_vm_readv(peer_->process(), ours.data(), count, &theirs, 1, 0);
-        } else {
-            // The kernel goes through them in order: the last word arrives last.
-            const std::uint64_t front = part > kWord ? part - kWord : 0;
-            const std::array<iovec, 2> theirs{iovec{first, front},
-                                              iovec{first + front, part - front}};
-            const bool whole = front == 0;
-            moved = process_vm_writev(peer_->process(), ours.data(), count,
-                                      whole ? &theirs[1] : theirs.data(), whole ? 1 : 2, 0);
+        std::array<iovec, kMaxSge> pieces;
+        const std::span<const iovec> ours(pieces.data(), local.slice(done, part, pieces));
+        const Announcement announcement(slot_, request.rkey);
+        const Entry* region = find(request, entry.length, way.right);
+        if (region == nullptr) return false;
+        const std::uint64_t offset = request.remote_address - region->iova + done;
+        std::byte* mapped = plain ? map(*region, offset, part, !way.local_write) : nullptr;
+        if (mapped != nullptr) {
+            copy_plainly(ours, mapped, way.local_write);
+            if (done == 0) count(g_mapped);
+        } else if (!peer_lives(socket) ||
+                   !copy_by_kernel(peer_->process(), ours,
+                                   reinterpret_cast<std::byte*>(region->base + offset), part,
+                                   way.local_write)) {
+            return false;
         }
-        if (moved != static_cast<ssize_t>(part)) return false;
         done += part;
     }
     return true;
 }
 
-std::uint64_t direct_count() noexcept {
-    return g_count.load(std::memory_order_relaxed);
+/// By the instructions that the target's program and device use as well, on the same memory.
+bool Direct::execute(const SendEntry& entry, const KeyTable& keys) noexcept {
+    const WorkRequest& request = entry.request;
+    const WayRow* way = way_of(kExecuted, request.opcode);
+    if (way == nullptr || entry.length != kWord || request.sges.size() != 1 ||
+        !access_.has(way->right))
+        return false;
+    LocalMemory local;
+    if (!local.pin_all(entry, keys, way->local_write)) return false;
+    const Announcement announcement(slot_, request.rkey);
+    const Entry* region = find(request, kWord, way->right);
+    if (region == nullptr) return false;
+    const std::uint64_t offset = request.remote_address - region->iova;
+    if ((region->base + offset) % kWord != 0) return false;
+    auto* target = reinterpret_cast<std::uint64_t*>(map(*region, offset, kWord, true));
+    if (target == nullptr) return false;
+    count(g_mapped);
+    void* own = request.sges.front().address;
+    std::uint64_t value = request.compare;
+    switch (request.opcode) {
+        case Opcode::atomic_write:
+            std::memcpy(&value, own, kWord);
+            __atomic_store_n(target, value, __ATOMIC_RELEASE);
+            return true;
+        case Opcode::atomic_fadd:
+            value = __atomic_fetch_add(target, request.operand, __ATOMIC_ACQ_REL);
+            break;
+        default:
+            __atomic_compare_exchange_n(target, &value, request.operand, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE);
+    }
+    std::memcpy(own, &value, kWord);
+    return true;
+}
+
+Counts counts() noexcept {
+    return {g_direct.load(std::memory_order_relaxed), g_mapped.load(std::memory_order_relaxed)};
 }
 
 }  // namespace compat::core::soft::shm

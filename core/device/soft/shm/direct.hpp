@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The initiator's way into the memory of a peer on the same host: it looks the key up in the peer's
-// export and lets the kernel copy between the two address spaces. The peer need not run.
+// export and moves the bytes by itself: by loads and stores where it can map the file that is
+// behind the peer's memory, else the kernel copies between the two address spaces. The peer need
+// not run.
 //
 // Only what succeeds goes this way. Whatever is in the way, a key that is not valid as much as a
 // kernel that forbids it, the caller sends the request by the stream, which knows the right error.
@@ -12,6 +14,7 @@
 #include "core/device/soft/reactor.hpp"
 #include "core/device/soft/send_queue.hpp"
 #include "core/device/soft/shm/layout.hpp"
+#include "core/device/soft/shm/window.hpp"
 #include "core/device/soft/wire/ddp.hpp"
 
 namespace compat::core::soft::shm {
@@ -26,16 +29,20 @@ public:
     static std::unique_ptr<Direct> attach(const wire::Presence& presence) noexcept;
 
     /// Carries a request out, whole. False: it was not (but some of its bytes may have moved).
-    /// socket: of the connection; it tells when the peer's process has ended.
-    bool carry(const SendEntry& entry, const KeyTable& keys, int socket) noexcept;
+    /// socket: of the connection; it tells when the peer's process has ended. in_post: the
+    /// program's thread is inside the post that names the local memory, so that plain copies do.
+    bool carry(const SendEntry& entry, const KeyTable& keys, int socket, bool in_post) noexcept;
 
 private:
     Direct(std::shared_ptr<Peer> peer, const wire::Presence& presence) noexcept;
     bool peer_lives(int socket) noexcept;
-    bool copy(const SendEntry& entry, const KeyTable& keys, int socket) noexcept;
+    bool copy(const SendEntry& entry, const KeyTable& keys, int socket, bool in_post) noexcept;
     bool flush(const WorkRequest& request, int socket) noexcept;
-    [[nodiscard]] std::uint64_t find(const WorkRequest& request, std::uint64_t length,
-                                     Access right) const noexcept;
+    bool execute(const SendEntry& entry, const KeyTable& keys) noexcept;
+    [[nodiscard]] const Entry* find(const WorkRequest& request, std::uint64_t length,
+                                    Access right) const noexcept;
+    std::byte* map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
+                   bool write) noexcept;
 
     std::shared_ptr<Peer> peer_;
     Slot& slot_;
@@ -43,9 +50,16 @@ private:
     const std::uint32_t pd_;
     const AccessFlags access_;
     Clock::time_point seen_alive_{};
+    std::uint64_t window_file_ = 0;  ///< SharedFile::id of window_, which may be null
+    std::shared_ptr<Window> window_;
 };
 
-/// How many requests have gone this way in this process.
-std::uint64_t direct_count() noexcept;
+/// How many requests have gone this way in this process, and how many of them by loads and stores;
+/// roughly where several threads post.
+struct Counts {
+    std::uint64_t direct = 0;
+    std::uint64_t mapped = 0;
+};
+Counts counts() noexcept;
 
 }  // namespace compat::core::soft::shm

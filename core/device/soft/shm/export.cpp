@@ -39,6 +39,12 @@ bool may_grow() {
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= kBytes;
 }
 
+/// Many regions are for the program's own use only.
+bool can_be_reached(const Region& region) {
+    constexpr AccessFlags kReached = kRemoteAccess | Access::flush_visible;
+    return region.length() != 0 && (region.access().bits() & kReached.bits()) != 0;
+}
+
 }  // namespace
 
 Export* Export::of_process() noexcept {
@@ -74,34 +80,53 @@ Export* Export::create() noexcept {
 }
 
 Export::Export(UniqueFd file, std::byte* mapping, std::uint64_t inode) noexcept
-    : file_(std::move(file)), mapping_(mapping), inode_(inode), nonce_(random_number()) {
+    : file_(std::move(file)),
+      mapping_(mapping),
+      inode_(inode),
+      nonce_(random_number()),
+      files_({reinterpret_cast<SharedFile*>(mapping + kFilesAt), kFiles}) {
     *reinterpret_cast<Header*>(mapping_) = {kMagic, nonce_};
 }
 
 Slot& Export::slot(std::size_t index) noexcept {
     return reinterpret_cast<Slot*>(mapping_ + kSlotsAt)[index];
 }
-Entry& Export::entry(std::uint32_t rkey) noexcept {
-    return reinterpret_cast<Entry*>(mapping_ + kTableAt)[key_index(rkey)];
+/// With lock_ held. Null: too many requested keys have come to one row.
+Entry* Export::place_for(std::uint32_t rkey, bool requested, std::uint32_t pd) noexcept {
+    if (!requested) return &reinterpret_cast<Entry*>(mapping_ + kTableAt)[key_index(rkey)];
+    for (Entry& one : reinterpret_cast<Row*>(mapping_ + kRowsAt)[row_of(rkey, pd)])
+        if (one.id.load(std::memory_order_relaxed) == 0) return &one;
+    return nullptr;
 }
 
-void Export::publish(std::uint32_t rkey, std::uint32_t pd, const Region& region) noexcept {
-    Entry& shown = entry(rkey);
-    shown.iova = region.iova();
-    shown.base = reinterpret_cast<std::uintptr_t>(region.base());
-    shown.length = region.length();
-    shown.id.store(id_of(rkey, pd, region.access().bits()), std::memory_order_release);
+Shown Export::publish(std::uint32_t rkey, bool requested, std::uint32_t pd,
+                      const Region& region) noexcept {
+    if (!can_be_reached(region)) return {};
+    const Backing backing = files_.acquire(region.base(), region.length());
+    const std::lock_guard guard(lock_);
+    Entry* entry = place_for(rkey, requested, pd);
+    if (entry == nullptr) {
+        files_.release(backing.id);
+        return {};
+    }
+    entry->iova = region.iova();
+    entry->base = reinterpret_cast<std::uintptr_t>(region.base());
+    entry->length = region.length();
+    entry->file = backing.id;
+    entry->file_offset = backing.offset;
+    entry->id.store(id_of(rkey, pd, region.access().bits()), std::memory_order_release);
+    return {entry, rkey, backing.id};
 }
 
-void Export::withdraw(std::uint32_t rkey) noexcept {
-    Entry& shown = entry(rkey);
-    if (shown.id.load(std::memory_order_relaxed) == 0) return;
-    shown.id.store(0, std::memory_order_seq_cst);
+void Export::withdraw(const Shown& shown) noexcept {
+    if (shown.entry == nullptr) return;
+    shown.entry->id.store(0, std::memory_order_seq_cst);
     const std::uint32_t used = slots_used_.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < used; ++i)
         wait_until([&] {
-            return slot(i).announced.load(std::memory_order_seq_cst) != (kAnnounced | rkey);
+            return slot(i).announced.load(std::memory_order_seq_cst) != (kAnnounced | shown.rkey);
         });
+    files_.release(shown.file);
 }
 
 Loan Export::lend() noexcept {
