@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kDrainTime = 2s;       // for what was posted before a disconnect
+constexpr int kDisconnectTries = 4;   // the peer would never hear of an end that failed
 constexpr auto kResolveSlack = 5s;    // beyond what the kernel was told: it should have answered
 constexpr std::uint8_t kRetries = 7;  // the most there is
 constexpr std::uint8_t kDeviceMaximum = 255;
@@ -359,15 +360,27 @@ void VerbsCmId::raise(CmEventType type, const rdma_conn_param* data) noexcept {
 bool VerbsCmId::look_after(Clock::time_point now) noexcept {
     if (draining_ && (qp_ == nullptr || qp_->is_drained() || now >= drain_end_)) end();
     if (end_wanted_.exchange(false, std::memory_order_acq_rel)) end();
-    return draining_;
+    if (disconnect_tries_ != 0) disconnect_native();
+    return draining_ || disconnect_tries_ != 0;
+}
+
+/// Leaves disconnect_tries_ at 0 when it need not be tried again.
+void VerbsCmId::disconnect_native() noexcept {
+    const int rc = api().rdma_disconnect(id_.get());
+    if (rc == 0 || --disconnect_tries_ == 0) {
+        disconnect_tries_ = 0;
+        return;
+    }
+    COMPAT_LOG_DEBUG("rdma_disconnect failed, errno %d", errno_of(rc));
+    hub().wake();
 }
 
 void VerbsCmId::end() noexcept {
     const bool ends = is_connection();
     draining_ = false;
     if (ends) {
-        const int rc = api().rdma_disconnect(id_.get());
-        if (rc != 0) COMPAT_LOG_DEBUG("rdma_disconnect failed, errno %d", errno_of(rc));
+        disconnect_tries_ = kDisconnectTries;
+        disconnect_native();
         // What has not quite begun cannot be ended yet, and the kernel does not say so.
         disconnect_again_ = state_ == State::accepted;
         state_ = State::ended;

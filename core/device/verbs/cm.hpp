@@ -81,6 +81,7 @@ private:
     void established(const rdma_cm_event& event) noexcept;
     void start_failed(CmEventType type, const rdma_cm_event& event) noexcept;
     void raise(CmEventType type, const rdma_conn_param* data = nullptr) noexcept;
+    void disconnect_native() noexcept;
 
     ibv_context& context_;
     const Limits& limits_;
@@ -94,6 +95,7 @@ private:
     VerbsQp* qp_ = nullptr;
     bool draining_ = false;
     bool disconnect_again_ = false;  ///< when it stands
+    int disconnect_tries_ = 0;       ///< left, after one that failed
     Clock::time_point drain_end_;
     CmEvents spare_events_ = CmEvents(3);  // how the start ended, disconnected, device_removed
 };
