@@ -44,8 +44,8 @@ Status TransmitQueue::prepare() noexcept {
     // An operation has at least one work request, so that there are never more operations than
     // requests: the send queue's depth bounds both.
     const std::uint64_t capacity = std::bit_ceil(std::uint64_t{depth_});
-    records_.reset(new (std::nothrow) Record[capacity]);
-    if (!records_) return failure(Errc::no_memory);
+    std::unique_ptr<Record[]> records(new (std::nothrow) Record[capacity]);
+    if (!records) return failure(Errc::no_memory);
     mask_ = capacity - 1;
     signal_interval_ = std::clamp(depth_ / kUnsignaledShare, 1U, kMaxSignalInterval);
     if (max_inject_ > max_inline_) {
@@ -57,6 +57,7 @@ Status TransmitQueue::prepare() noexcept {
     auto slot = cq_.attach(*this);
     if (!slot) return failure(slot.error());
     wr_id_base_ = std::uint64_t{*slot} << kNumberBits;
+    records_ = std::move(records);  // what the destructor knows an attached queue by
     return {};
 }
 

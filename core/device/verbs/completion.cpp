@@ -241,7 +241,10 @@ Status VerbsCq::grow(std::uint32_t needed) noexcept {
             "a completion queue of %d entries is too short for one more QP and cannot "
             "be resized, errno %d",
             cq_->cqe, errno_of(rc));
-        return failure(Errc::invalid_argument, errno_of(rc));
+        const Error error = creation_error(errno_of(rc));
+        if (error.code == Errc::not_supported)
+            return failure(Errc::invalid_argument, error.device_errno);
+        return failure(error);
     }
     auto longer = make(needed);
     if (!longer) return failure(longer.error());
