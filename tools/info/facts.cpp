@@ -32,6 +32,8 @@ constexpr std::array kDeviceFacts{
                           }},
     FactRow<core::Device>{"transport",
                           [](const core::Device& device) -> Value {
+                              if (fi::kind_of(device) != fi::DeviceKind::rdma)
+                                  return std::string("iWARP over TCP, as InfiniBand behaves");
                               return device.limits().transport == core::Transport::iwarp
                                          ? std::string("iWARP")
                                          : std::string("InfiniBand");
