@@ -40,4 +40,7 @@ if(any_library)
             COMPONENT dev)
     endforeach()
 endif()
-install(FILES README.md docs/compatibility.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+# Laid out as in the sources, so that their links to each other hold.
+install(FILES README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime
+    FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)

@@ -6,6 +6,7 @@ usage: install_test.py tree BUILD-DIRECTORY SOURCES C-COMPILER C++-COMPILER
        install_test.py packages BUILD-DIRECTORY
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,15 @@ def by_cmake(prefix, sources, compilers, folder):
             run(folder / "consumer" / f"{short}_{language}")
 
 
+def check_links(prefix):
+    """What an installed text refers to is there too."""
+    readme = one(prefix / "share/doc", "README.md")
+    for text in sorted(readme.parent.rglob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()):
+            if not (text.parent / link).exists():
+                sys.exit(f"{text.relative_to(prefix)} refers to {link}, which is not installed")
+
+
 def tree(build, sources, *compilers):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -66,6 +76,7 @@ def tree(build, sources, *compilers):
         (folder / "first").rename(prefix)
         by_pkg_config(prefix, Path(sources), compilers, folder)
         by_cmake(prefix, Path(sources), compilers, folder)
+        check_links(prefix)
         launcher = prefix / "bin" / "fabric-compat-run"
         dropins = Path(run(launcher, "--print").strip())
         wanted = {"libfabric.so.1", "librpma.so.0"}
