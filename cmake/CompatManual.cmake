@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Manual pages, where scdoc is installed. That of the environment variables is printed from their
-# table.
+# table, that of the limits made from the compatibility matrix.
 find_program(COMPAT_SCDOC scdoc)
 mark_as_advanced(COMPAT_SCDOC)
 if(NOT COMPAT_SCDOC)
@@ -19,6 +19,13 @@ endforeach()
 set(page ${folder}/fabric-compat-environment.7)
 add_custom_command(OUTPUT ${page} DEPENDS print-settings
     COMMAND print-settings --manual > ${page}.scd
+    COMMAND ${COMPAT_SCDOC} < ${page}.scd > ${page} VERBATIM)
+list(APPEND pages ${page})
+set(page ${folder}/fabric-compat-limits.7)
+set(tables ${PROJECT_SOURCE_DIR}/docs/compatibility.md)
+set(to_page ${PROJECT_SOURCE_DIR}/cmake/CompatLimitsPage.cmake)
+add_custom_command(OUTPUT ${page} DEPENDS ${tables} ${to_page}
+    COMMAND ${CMAKE_COMMAND} -D FROM=${tables} -D TO=${page}.scd -P ${to_page}
     COMMAND ${COMPAT_SCDOC} < ${page}.scd > ${page} VERBATIM)
 list(APPEND pages ${page})
 

@@ -5,6 +5,7 @@
 usage: install_test.py tree BUILD-DIRECTORY SOURCES C-COMPILER C++-COMPILER
        install_test.py packages BUILD-DIRECTORY
 """
+import gzip
 import os
 import re
 import shutil
@@ -68,6 +69,18 @@ def check_links(prefix):
                 sys.exit(f"{text.relative_to(prefix)} refers to {link}, which is not installed")
 
 
+def check_manual(prefix):
+    if not shutil.which("scdoc"):
+        print("not checked: scdoc is not installed, so that there are no manual pages")
+        return
+    text = gzip.decompress(one(prefix, "fabric-compat-limits.7.gz").read_bytes()).decode()
+    if "max_qp_wr" not in text or "FI_RMA" not in text:
+        sys.exit(f"the manual page of the limits is not complete:\n{text}")
+    for page in ("fabric-compat.7.gz", "rpma-compat.7.gz"):
+        if b"limits" not in gzip.decompress(one(prefix, page).read_bytes()):
+            sys.exit(f"{page} does not name the page of the limits")
+
+
 def tree(build, sources, *compilers):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -77,6 +90,7 @@ def tree(build, sources, *compilers):
         by_pkg_config(prefix, Path(sources), compilers, folder)
         by_cmake(prefix, Path(sources), compilers, folder)
         check_links(prefix)
+        check_manual(prefix)
         launcher = prefix / "bin" / "fabric-compat-run"
         dropins = Path(run(launcher, "--print").strip())
         wanted = {"libfabric.so.1", "librpma.so.0"}
