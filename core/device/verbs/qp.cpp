@@ -86,6 +86,15 @@ void fill(ibv_send_wr& wr, const WorkRequest& request, Slot& slot) noexcept {
     }
 }
 
+/// siw completes what comes behind a read before it, unless that waits for the read. A read itself
+/// it does not let wait, and need not: reads complete in order.
+void keep_behind_reads(ibv_send_wr& wr) noexcept {
+    if (wr.opcode == IBV_WR_RDMA_READ)
+        wr.send_flags &= ~static_cast<unsigned>(IBV_SEND_FENCE);
+    else
+        wr.send_flags |= IBV_SEND_FENCE;
+}
+
 /// Both locks, or the one that they are.
 class BothLocks {
 public:
@@ -273,6 +282,7 @@ Status VerbsQp::post_chain(std::span<const WorkRequest> requests, std::size_t& d
             break;
         }
         fill(chain[count], request, *slot);
+        if (is_iwarp_) keep_behind_reads(chain[count]);
         if (count != 0) chain[count - 1].next = &chain[count];
     }
     if (count == 0) return stop;
@@ -400,6 +410,7 @@ bool VerbsQp::begin_drain() noexcept {
     wr.wr_id = reinterpret_cast<std::uintptr_t>(&drain_slot_);
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.send_flags = IBV_SEND_SIGNALED;
+    if (is_iwarp_) keep_behind_reads(wr);
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp_, &wr, &bad) == 0;
 }
