@@ -101,14 +101,14 @@ EndpointCaps caps_of(const fi_info& info) {
     return caps;
 }
 
-std::uint64_t imm_mask(const core::Limits& limits) {
-    return limits.imm_bytes >= sizeof(std::uint64_t)
+std::uint64_t data_mask_of(const EpLimits& limits) {
+    return limits.data_bytes >= sizeof(std::uint64_t)
                ? ~std::uint64_t{0}
-               : (std::uint64_t{1} << (8 * limits.imm_bytes)) - 1;
+               : (std::uint64_t{1} << (8 * limits.data_bytes)) - 1;
 }
 
-bool takes_data(const fi_info& info, const core::Limits& limits) {
-    return limits.imm_bytes != 0 && info.domain_attr != nullptr &&
+bool takes_data(const fi_info& info, const EpLimits& limits) {
+    return limits.data_bytes != 0 && info.domain_attr != nullptr &&
            info.domain_attr->cq_data_size != 0;
 }
 
@@ -152,8 +152,8 @@ EndpointBase::EndpointBase(Domain& domain, const fi_info& info, const EpLimits& 
       caps_(caps_of(info)),
       limits_(limits),
       granted_flags_(
-          granted_op_flags(caps_.fence, domain.limits().flush, takes_data(info, domain.limits()))),
-      data_mask_(imm_mask(domain.limits())),
+          granted_op_flags(caps_.fence, domain.limits().flush, takes_data(info, limits))),
+      data_mask_(data_mask_of(limits)),
       desc_required_(domain.mr_mode().local_keys),
       face_(*this, tables, user_context) {
     if (info.tx_attr != nullptr)
@@ -178,6 +178,7 @@ EpLimits EndpointBase::limits_of(const fi_info& info, const core::Limits& device
     limits.max_message = std::min<std::size_t>(limits.max_rma, device.max_message);
     limits.inject_message = tx.inject_size;
     limits.inject_rma = tx.inject_size;
+    limits.data_bytes = device.imm_bytes;
     limits.tx_iov = limit(tx.iov_limit, iov);
     limits.rx_iov = limit(rx.iov_limit, iov);
     limits.rma_iov = limit(tx.rma_iov_limit, core::kMaxSegments);

@@ -74,6 +74,7 @@ struct EpLimits {
     std::size_t rma_iov = 0;
     std::size_t tx_size = 0;
     std::size_t rx_size = 0;
+    std::size_t data_bytes = 0;  ///< of FI_REMOTE_CQ_DATA
 };
 
 class EndpointBase {

@@ -82,7 +82,7 @@ bool takes_receives_for_data(const core::Limits& limits) {
 }
 
 std::size_t cq_data_size(const core::Limits& limits, fi_ep_type type, const fi_info* hints) {
-    if (type == FI_EP_RDM) return limits.imm_bytes;  // the receives that it takes are ours
+    if (type == FI_EP_RDM) return sizeof(core::Message::imm);
     // A program that did not offer FI_RX_CQ_DATA must not be made to post receives for data.
     const bool may_consume = hints != nullptr && (hints->mode & FI_RX_CQ_DATA) != 0;
     return takes_receives_for_data(limits) && !may_consume ? 0 : limits.imm_bytes;
@@ -127,8 +127,8 @@ std::uint64_t granted_caps(const Offer& offer, const fi_info* hints) {
     return primary | secondary;
 }
 
-/// fi_mr(3), mr_mode: every bit that is left is one the program has to honour, so what the device
-/// can do without is cleared.
+/// fi_mr(3), mr_mode: every bit that is left is one the program has to honour, so what is of no use
+/// to the device is cleared.
 int granted_mr_mode(const Offer& offer, const fi_info* hints, std::uint32_t api_version) {
     if (hints == nullptr || hints->domain_attr == nullptr) {
         if (api_at_least(api_version, 1, 5)) return offer.mr_needed;
@@ -137,7 +137,7 @@ int granted_mr_mode(const Offer& offer, const fi_info* hints, std::uint32_t api_
     const int asked = hints->domain_attr->mr_mode;
     if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE) return asked;
     if (!api_at_least(api_version, 1, 5)) return FI_MR_BASIC;
-    return asked & offer.mr_needed;
+    return asked & (offer.mr_needed | offer.mr_helpful);
 }
 
 /// Targets of RMA on a device that chooses keys and addresses must be told of them; who offers no
@@ -219,7 +219,8 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
         missing_caps |= needs.caps;
         missing_flags |= needs.tx_op_flags;
     }
-    if (!limits.unregistered_local) mr_needed |= FI_MR_LOCAL;
+    // Connectionless endpoints register what comes without a descriptor.
+    if (!limits.unregistered_local) (type == FI_EP_RDM ? mr_helpful : mr_needed) |= FI_MR_LOCAL;
     if (!limits.requested_keys) mr_needed |= kMrBasicMap;
     const bool old_api = !api_at_least(api_version, 1, 5);
     // comp_order is obsolete since 2.0; queue pairs complete in posting order all the same
@@ -297,6 +298,9 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
 InfoPtr cut_info(const Offer& offer, const fi_info* hints, std::uint32_t api_version) {
     InfoPtr cut = duplicate_info(offer.info);
     cut->domain_attr->mr_mode = granted_mr_mode(offer, hints, api_version);
+    // Who did not offer the new bit, say with FI_MR_BASIC, has offered the old one.
+    if ((offer.mr_needed & ~cut->domain_attr->mr_mode & FI_MR_LOCAL) != 0) cut->mode |= FI_LOCAL_MR;
+    cut->tx_attr->mode = cut->rx_attr->mode = cut->mode;
     cut->caps = granted_caps(offer, hints);
     if (strips_remote(offer, hints, cut->domain_attr->mr_mode)) cut->caps &= ~kRemoteCaps;
     cut->tx_attr->caps = tx_caps(cut->caps);

@@ -38,8 +38,9 @@ struct Offer {
 
     const Provider& provider;
     const core::Device& device;
-    int mr_needed = 0;  ///< mr_mode bits the program must live with
-    fi_info info{};     ///< at most; domain_attr->mr_mode: all it can make use of
+    int mr_needed = 0;   ///< mr_mode bits the program must live with
+    int mr_helpful = 0;  ///< and those that spare work where it offers them
+    fi_info info{};      ///< at most; domain_attr->mr_mode: all it can make use of
     fi_tx_attr tx{};
     fi_rx_attr rx{};
     fi_ep_attr ep{};

@@ -40,6 +40,7 @@ EpLimits with_message_limits(EpLimits limits) {
     limits.max_message = std::min<std::size_t>(limits.max_rma, core::RdmEndpoint::kMaxMessage);
     limits.inject_message =
         std::min<std::size_t>(limits.inject_message, core::RdmEndpoint::kMaxInjectMessage);
+    limits.data_bytes = sizeof(core::Message::imm);
     return limits;
 }
 

@@ -11,6 +11,7 @@
 #include "core/engine/tracked_qp.hpp"
 #include "core/rdm/matcher.hpp"
 #include "core/rdm/observer.hpp"
+#include "core/rdm/resolution.hpp"
 
 namespace compat::core::rdm {
 
@@ -61,18 +62,21 @@ struct Pull {
 
 /// An operation on its way, or an acknowledgement that could not go out yet.
 struct Transfer : Linked<Transfer> {
-    enum class Kind : std::uint8_t { free, message, rma, pull, acknowledge };
+    enum class Kind : std::uint8_t { free, message, rma, pull, acknowledge, written };
     static constexpr std::uint8_t kAwaitsDevice = 1;
     static constexpr std::uint8_t kAwaitsPeer = 2;
+    static constexpr std::uint8_t kAwaitsWrite = 4;  ///< written: before what tells of it
 
     std::uint32_t number = 0;  ///< in the pool
     Kind kind = Kind::free;
     std::uint8_t awaits = 0;
     OpKind op = OpKind::send;
     bool entry = false;
-    bool waiting = false;  ///< in Connection::waiting
-    bool failed = false;   ///< acknowledge: the bytes could not be read
-    std::uint32_t id = 0;  ///< acknowledge: the peer's
+    bool waiting = false;                       ///< in Connection::waiting
+    bool failed = false;                        ///< acknowledge: the bytes could not be read
+    std::uint32_t id = 0;                       ///< acknowledge: the peer's
+    std::uint64_t imm = 0;                      ///< written
+    WcStatus write_status = WcStatus::success;  ///< written: of the write
     Connection* connection = nullptr;
     void* context = nullptr;
     std::uint64_t flags = 0;
@@ -84,11 +88,12 @@ struct Transfer : Linked<Transfer> {
 
 struct Peer {
     SocketAddress name;
-    std::uint64_t instance = 0;        ///< of the endpoint that the connection leads to
-    Connection* connection = nullptr;  ///< to send on; perhaps it does not stand yet
-    Clock::time_point retry_at{};      ///< not before, unless the peer asks
-    std::uint32_t refusals = 0;        ///< in a row
-    bool failed = false;               ///< nobody was told yet
+    std::uint64_t instance = 0;              ///< of the endpoint that the connection leads to
+    Connection* connection = nullptr;        ///< to send on; perhaps it does not stand yet
+    std::shared_ptr<Resolution> resolution;  ///< before the connection is asked for
+    Clock::time_point retry_at{};            ///< not before, unless the peer asks
+    std::uint32_t refusals = 0;              ///< in a row
+    bool failed = false;                     ///< nobody was told yet
     Clock::time_point failed_at{};
     std::uint32_t awaiting_peer = 0;  ///< messages that wait for an acknowledgement
     AddressIndex index = kNoAddress;  ///< in the address book, as of that version
@@ -113,6 +118,7 @@ struct Connection : Linked<Connection> {
     Permits control;
     std::uint32_t posted = 0;  ///< buffers with the device
     bool owes_permit = false;  ///< there was no room to tell the peer what it may send
+    std::uint32_t untold = 0;  ///< writes of which the peer shall hear before anything else
     std::uint32_t stayed = 0;  ///< buffers with messages that no receive has taken
     List<Transfer> transfers;
     List<Transfer> waiting;  ///< acknowledgements and pulls that could not go out

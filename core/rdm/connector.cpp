@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <poll.h>
 
+#include <utility>
+
 #include "core/base/log.hpp"
 #include "core/rdm/hub.hpp"
 
@@ -25,6 +27,11 @@ SocketAddress name_of(const Hello& hello, const CmId& request) noexcept {
     return name;
 }
 
+/// Whatever keeps a connection from being asked for, but for memory, is told by one operation.
+Error as_unreachable(const Error& error) noexcept {
+    return error.code == Errc::no_memory ? error : Error{Errc::unreachable, error.device_errno};
+}
+
 }  // namespace
 
 Hello Endpoint::hello(bool extra) const noexcept {
@@ -36,27 +43,50 @@ Hello Endpoint::hello(bool extra) const noexcept {
             .buffer_length = kBufferLength};
 }
 
-/// Errors: unreachable (the peer is marked), no_memory, device.
+/// Errors: would_block (to be called again), unreachable (the peer is marked), no_memory, device.
 Status Endpoint::connect(Peer& peer) noexcept {
-    auto id = attr_.device->create_cm_id(cm_channel_.get());
-    if (!id) return failure(id.error());
-    Status status = (*id)->resolve({}, peer.name, kResolveTimeoutMs);
-    if (status) {
-        const auto made = make_connection(peer, std::move(*id));
-        if (!made) return failure(made.error());
-        Connection& connection = **made;
-        const auto bytes = encode(hello(peer.refusals >= kPatience));
-        status = connection.id->connect({.private_data = bytes});
-        if (status) {
-            peer.connection = &connection;
-            return {};
-        }
-        remove(connection);
-    }
-    if (status.error().code == Errc::no_memory) return status;
+    auto id = find(peer);
+    const Status asked = id ? ask(peer, std::move(*id)) : Status(failure(id.error()));
+    if (asked || asked.error().code != Errc::unreachable) return asked;
     peer.failed = true;
     peer.failed_at = Clock::now();
-    return failure(Errc::unreachable);
+    return asked;
+}
+
+/// An identifier that knows the way to the peer. Errors as connect().
+Result<std::unique_ptr<CmId>> Endpoint::find(Peer& peer) noexcept {
+    if (!peer.resolution) {
+        auto id = attr_.device->create_cm_id(nullptr);
+        if (!id) return id;
+        const bool may_take_long = attr_.device->native_context() != nullptr;
+        if (!may_take_long) {
+            const Status resolved = (*id)->resolve({}, peer.name, kResolveTimeoutMs);
+            if (!resolved) return failure(as_unreachable(resolved.error()));
+            return id;
+        }
+        auto started = Resolution::start(std::move(*id), peer.name, kResolveTimeoutMs);
+        if (!started) return failure(started.error());
+        peer.resolution = std::move(*started);
+    }
+    if (!peer.resolution->done()) return failure(Errc::would_block);
+    auto found = std::exchange(peer.resolution, nullptr)->take();
+    if (!found) return failure(as_unreachable(found.error()));
+    return found;
+}
+
+Status Endpoint::ask(Peer& peer, std::unique_ptr<CmId> id) noexcept {
+    if (const Status moved = id->migrate(*cm_channel_); !moved) return moved;
+    const auto made = make_connection(peer, std::move(id));
+    if (!made) return failure(made.error());
+    Connection& connection = **made;
+    const auto bytes = encode(hello(peer.refusals >= kPatience));
+    const Status asked = connection.id->connect({.private_data = bytes});
+    if (asked) {
+        peer.connection = &connection;
+        return {};
+    }
+    remove(connection);
+    return failure(as_unreachable(asked.error()));
 }
 
 void Endpoint::take_cm_events() noexcept {
@@ -148,6 +178,7 @@ Status Endpoint::accept(Peer& peer, const Hello& said, std::unique_ptr<CmId> req
     }
     peer.failed = false;
     peer.refusals = 0;
+    peer.resolution.reset();
     if (peer.connection == nullptr) {
         peer.connection = &connection;
         peer.instance = said.instance;
@@ -157,7 +188,8 @@ Status Endpoint::accept(Peer& peer, const Hello& said, std::unique_ptr<CmId> req
 
 void Endpoint::on_established(Connection& connection, CmEvent& event) noexcept {
     if (connection.state == Connection::State::accepting) {
-        connection.state = Connection::State::open;
+        // On iWARP the side that asked speaks first: note_arrival() opens it.
+        if (!is_iwarp_nic()) connection.state = Connection::State::open;
         return;
     }
     if (connection.state != Connection::State::connecting) return;
@@ -168,6 +200,10 @@ void Endpoint::on_established(Connection& connection, CmEvent& event) noexcept {
     connection.data.allowed = said->data_buffers;
     connection.control.allowed = said->control_buffers;
     connection.state = Connection::State::open;
+    if (!is_iwarp_nic()) return;
+    connection.owes_permit = true;
+    ++waiting_count_;
+    announce(connection);
 }
 
 void Endpoint::on_refused(Connection& connection, const CmEvent& event) noexcept {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 
@@ -18,8 +19,9 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBatch = 16;
 constexpr std::size_t kMostEntries = 2 * kBatch;  // that one batch can give
 constexpr std::uint32_t kMaxSlots = 8192;
-constexpr std::uint32_t kUnbounded = 1U << 30;  // places are reserved in the program's queues
-constexpr std::uint32_t kFirstDepth = 64;       // the device makes room for each QP
+constexpr std::uint32_t kUnbounded = 1U << 30;   // places are reserved in the program's queues
+constexpr std::uint32_t kFirstDepth = 64;        // the device makes room for each QP
+constexpr std::uint32_t kIwarpDepth = 1U << 14;  // where no such queue can be made longer
 constexpr int kRounds = 8;
 constexpr int kArmRounds = 16;
 // Between looks at the connection manager's channel, a system call each.
@@ -52,7 +54,9 @@ Status Endpoint::start() noexcept {
     MessageQueue* const receives = own_receives_ ? own_receives_.get() : attr_.receives;
     matcher_ = static_cast<Matcher*>(receives);
     slots_.prepare(limits_.unregistered_local ? nullptr : attr_.pd, kMaxSlots);
-    auto cq = TrackedCq::create(*attr_.device, {.size = kUnbounded, .device_depth = kFirstDepth});
+    const std::uint32_t depth =
+        is_iwarp_nic() ? std::min(kIwarpDepth, limits_.max_cqe) : kFirstDepth;
+    auto cq = TrackedCq::create(*attr_.device, {.size = kUnbounded, .device_depth = depth});
     if (!cq) return failure(cq.error());
     cq_ = std::move(*cq);
     if (Status listening = listen(); !listening) return listening;
@@ -64,6 +68,10 @@ Status Endpoint::start() noexcept {
     if (Status watched = watch(); !watched) return watched;
     hand_over();
     return {};
+}
+
+bool Endpoint::is_iwarp_nic() const noexcept {
+    return attr_.device->native_context() != nullptr && limits_.transport == Transport::iwarp;
 }
 
 Status Endpoint::listen() noexcept {

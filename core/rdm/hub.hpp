@@ -8,6 +8,7 @@
 //   sender.cpp     posts of the program; their completions
 //   receiver.cpp   messages that arrive; what a receive gets of them
 //   pull.cpp       rendezvous at the receiver, acknowledgements
+//   written.cpp    writes with more data than the device's immediate data can hold
 #pragma once
 
 #include <array>
@@ -78,6 +79,7 @@ private:
     using Peers = std::unordered_map<SocketAddress, std::unique_ptr<Peer>, SocketAddressHash>;
 
     Status start() noexcept;
+    [[nodiscard]] bool is_iwarp_nic() const noexcept;
     Status watch() noexcept;
     bool arm() noexcept;
     Status listen() noexcept;
@@ -91,6 +93,8 @@ private:
 
     // connector.cpp
     Status connect(Peer& peer) noexcept;
+    Result<std::unique_ptr<CmId>> find(Peer& peer) noexcept;
+    Status ask(Peer& peer, std::unique_ptr<CmId> id) noexcept;
     void take_cm_events() noexcept;
     void on_event(CmEvent& event) noexcept;
     void on_request(CmEvent& event) noexcept;
@@ -165,12 +169,20 @@ private:
     Status post_pull(Transfer& transfer) noexcept;
     void finish_pull(Transfer& transfer, WcStatus status) noexcept;
     void acknowledge(Connection& connection, std::uint32_t id, bool failed) noexcept;
-    Status send_control(Connection& connection, Header header) noexcept;
+    Status send_control(Connection& connection, Header header,
+                        Transfer* tracked = nullptr) noexcept;
     Status post_acknowledge(Connection& connection, std::uint32_t id, bool failed) noexcept;
     void announce(Connection& connection) noexcept;
     void wait(Transfer& transfer) noexcept;
+    void stop_waiting(Transfer& transfer) noexcept;
     void retry_waiting() noexcept;
     void retry_waiting(Connection& connection) noexcept;
+
+    // written.cpp
+    [[nodiscard]] bool is_told(Opcode opcode, std::uint64_t imm) const noexcept;
+    void tell_written(Transfer& transfer) noexcept;
+    Status post_written(Transfer& transfer) noexcept;
+    void on_written(Connection& connection, const Header& header) noexcept;
 
     // hub.cpp
     long run(int max_rounds) noexcept;

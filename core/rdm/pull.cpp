@@ -39,9 +39,13 @@ void Endpoint::start_pull(const Arrival& arrival, Placement& placement) noexcept
     if (std::min(placement.room, arrival.header.length) == 0)
         return finish_pull(*transfer, WcStatus::success);
     if (!limits_.unregistered_local) {
-        AccessFlags access = Access::local_write;
-        if (limits_.read_sink_needs_remote_write) access |= Access::remote_write;
         const auto local = std::span(pull.placement.local).first(placement.local_count);
+        AccessFlags access = Access::local_write;
+        if (limits_.read_sink_needs_remote_write) {
+            // A right that regions for messages do not have.
+            access |= Access::remote_write;
+            for (LocalBuffer& buffer : local) buffer.lkey = kUnregisteredLkey;
+        }
         if (!register_into(pull.sinks, local, access))
             return finish_pull(*transfer, WcStatus::local_protection_error);
     }
@@ -76,16 +80,22 @@ void Endpoint::finish_pull(Transfer& transfer, WcStatus status) noexcept {
     acknowledge(connection, pull->header.id, status != WcStatus::success);
 }
 
-Status Endpoint::send_control(Connection& connection, Header header) noexcept {
+/// tracked: is told of its outcome.
+Status Endpoint::send_control(Connection& connection, Header header, Transfer* tracked) noexcept {
     header.data_permit = connection.data.granted;
     header.control_permit = connection.control.granted;
     std::array<std::byte, kHeaderLength> bytes;
     encode(header, bytes);
-    const SingleOperation operation{.opcode = Opcode::send,
-                                    .flags = OpFlag::inject,
-                                    .local = {.address = bytes.data(), .length = bytes.size()},
-                                    .context = &connection,
-                                    .entry_flags = kControl};
+    SingleOperation operation{.opcode = Opcode::send,
+                              .flags = OpFlag::inject,
+                              .local = {.address = bytes.data(), .length = bytes.size()},
+                              .context = &connection,
+                              .entry_flags = kControl};
+    if (tracked != nullptr) {
+        operation.flags |= OpFlag::entry;
+        operation.context = tracked;
+        operation.entry_flags = kInternal;
+    }
     Status posted = connection.transmit->post(operation);
     if (posted) {
         connection.data.announced = header.data_permit;
@@ -132,11 +142,24 @@ void Endpoint::wait(Transfer& transfer) noexcept {
     ++waiting_count_;
 }
 
+void Endpoint::stop_waiting(Transfer& transfer) noexcept {
+    transfer.connection->waiting.remove(transfer);
+    transfer.connection->transfers.push(transfer);
+    transfer.waiting = false;
+    --waiting_count_;
+}
+
 void Endpoint::retry_waiting(Connection& connection) noexcept {
     while (Transfer* transfer = connection.waiting.first()) {
         if (transfer->kind == Transfer::Kind::acknowledge) {
             if (!post_acknowledge(connection, transfer->id, transfer->failed)) return;
             drop_transfer(*transfer);
+        } else if (transfer->kind == Transfer::Kind::written) {
+            const Status posted = post_written(*transfer);
+            if (!posted && posted.error().code == Errc::would_block) return;
+            if (!posted) return drain(connection);
+            --connection.untold;
+            stop_waiting(*transfer);
         } else {
             const Status posted = post_pull(*transfer);
             if (!posted && posted.error().code == Errc::would_block) return;
@@ -144,10 +167,7 @@ void Endpoint::retry_waiting(Connection& connection) noexcept {
                 finish_pull(*transfer, WcStatus::local_qp_operation_error);
                 continue;
             }
-            connection.waiting.remove(*transfer);
-            connection.transfers.push(*transfer);
-            transfer->waiting = false;
-            --waiting_count_;
+            stop_waiting(*transfer);
         }
     }
 }

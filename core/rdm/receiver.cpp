@@ -41,6 +41,10 @@ void Endpoint::on_buffer(Buffer& buffer, std::uint64_t length) noexcept {
     switch (header->kind) {
         case MessageKind::eager:
         case MessageKind::rendezvous: on_message(arrival, buffer); break;
+        case MessageKind::written:
+            on_written(connection, *header);
+            free_data_buffer(connection, buffer);
+            break;
         case MessageKind::acknowledge:
             on_acknowledge(connection, *header);
             ++connection.control.granted;

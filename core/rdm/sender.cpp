@@ -56,6 +56,7 @@ Transfer* Endpoint::take_transfer(Connection& connection, Transfer::Kind kind) n
     transfer->failed = false;
     transfer->entry = false;
     transfer->length = 0;
+    transfer->write_status = WcStatus::success;
     connection.transfers.push(*transfer);
     return transfer;
 }
@@ -64,6 +65,7 @@ void Endpoint::drop_transfer(Transfer& transfer) noexcept {
     Connection& connection = *transfer.connection;
     (transfer.waiting ? connection.waiting : connection.transfers).remove(transfer);
     if (transfer.waiting) --waiting_count_;
+    if (transfer.waiting && transfer.kind == Transfer::Kind::written) --connection.untold;
     if ((transfer.awaits & Transfer::kAwaitsPeer) != 0) --connection.peer.awaiting_peer;
     if (transfer.slot != nullptr) slots_.give_back(transfer.slot);
     transfers_.give_back(transfer);
@@ -130,6 +132,7 @@ Status Endpoint::send_on(Connection& connection, const Message& message) noexcep
     const bool entry = message.flags.has(MessageFlag::entry);
     if (!eager && message.flags.has(MessageFlag::inject)) return failure(Errc::too_long);
     const bool fenced = message.flags.has(MessageFlag::fence);
+    if (connection.untold != 0) return failure(Errc::would_block);
     if (!connection.data.may_send() || (fenced && connection.peer.awaiting_peer != 0))
         return failure(Errc::would_block);
     Transfer* const transfer = begin(connection, Transfer::Kind::message, OpKind::send, entry);
@@ -270,26 +273,31 @@ Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
         return complete_unreachable(**peer, kind, entry, given.context, given.entry_flags);
     }
     Connection& connection = **reached;
+    if (connection.untold != 0) return failure(Errc::would_block);
+    const bool told = is_told(given.opcode, given.imm);
     // Such a write takes one of the peer's buffers.
-    const bool takes_buffer = given.opcode == Opcode::write_imm && !limits_.imm_without_receive;
+    const bool takes_buffer =
+        told || (given.opcode == Opcode::write_imm && !limits_.imm_without_receive);
     if (takes_buffer && !connection.data.may_send()) return failure(Errc::would_block);
     const auto local = local_of(given);
     const bool keyless = !limits_.unregistered_local && !given.flags.has(OpFlag::inject) &&
                          std::any_of(local.begin(), local.end(), [](const LocalBuffer& buffer) {
                              return buffer.lkey == kUnregisteredLkey;
                          });
-    if (!keyless && !needs_record(given.flags, kind)) {
+    if (!keyless && !told && !needs_record(given.flags, kind)) {
         Status posted = connection.transmit->post(given);
         if (posted && takes_buffer) ++connection.data.sent;
         return posted;
     }
-    Transfer* const transfer = begin(connection, Transfer::Kind::rma, kind, entry);
+    const auto transfer_kind = told ? Transfer::Kind::written : Transfer::Kind::rma;
+    Transfer* const transfer = begin(connection, transfer_kind, kind, entry);
     if (transfer == nullptr) return failure(Errc::would_block);
     transfer->context = given.context;
     transfer->flags = given.entry_flags;
     for (const LocalBuffer& buffer : local) transfer->length += buffer.length;
 
     AnyOperation operation = given;
+    if (told) operation.opcode = Opcode::write;
     std::array<LocalBuffer, kMaxSegments> keyed;
     Status status;
     if (keyless) status = register_local(*transfer, operation, keyed);
@@ -304,6 +312,10 @@ Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
         return status;
     }
     if (takes_buffer) ++connection.data.sent;
+    if (told) {
+        transfer->imm = given.imm;
+        tell_written(*transfer);
+    }
     return {};
 }
 
@@ -318,6 +330,12 @@ void Endpoint::flush() noexcept {
 /// The device is done with it.
 void Endpoint::on_posted(Transfer& transfer, WcStatus status, std::uint32_t vendor_error) noexcept {
     if (transfer.kind == Transfer::Kind::pull) return finish_pull(transfer, status);
+    if ((transfer.awaits & Transfer::kAwaitsWrite) != 0) {
+        // What tells the peer of it comes behind it.
+        transfer.awaits &= static_cast<std::uint8_t>(~Transfer::kAwaitsWrite);
+        transfer.write_status = status;
+        return;
+    }
     if (transfer.slot != nullptr) {
         slots_.give_back(transfer.slot);
         transfer.slot = nullptr;
@@ -329,6 +347,7 @@ void Endpoint::on_posted(Transfer& transfer, WcStatus status, std::uint32_t vend
 }
 
 void Endpoint::complete(Transfer& transfer, WcStatus status, std::uint32_t vendor_error) noexcept {
+    if (transfer.write_status != WcStatus::success) status = transfer.write_status;
     const bool good = status == WcStatus::success;
     const Completion completion{.context = transfer.context,
                                 .flags = transfer.flags,

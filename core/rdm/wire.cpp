@@ -159,7 +159,8 @@ std::optional<Header> parse_header(std::span<const std::byte> message) noexcept 
             return header.length == rest ? std::optional(header) : std::nullopt;
         case MessageKind::rendezvous: break;
         case MessageKind::acknowledge:
-        case MessageKind::permit: return rest == 0 ? std::optional(header) : std::nullopt;
+        case MessageKind::permit:
+        case MessageKind::written: return rest == 0 ? std::optional(header) : std::nullopt;
         default: return std::nullopt;
     }
     const std::size_t count = header.source_count;

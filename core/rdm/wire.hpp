@@ -46,6 +46,7 @@ enum class MessageKind : std::uint8_t {
     rendezvous,   ///< where to read the bytes follows
     acknowledge,  ///< of the message `id` of the receiver
     permit,       ///< only the permissions count
+    written,      ///< a write before it has brought `length` bytes, and `imm` goes with them
     count_
 };
 

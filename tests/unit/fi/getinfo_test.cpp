@@ -327,12 +327,33 @@ void a_nic_needs_registered_buffers_and_its_own_keys(void** state) {
     assert_int_equal(rig.cut()->domain_attr->mr_mode, kNicMap);
 }
 
+void connectionless_endpoints_of_a_nic_take_buffers_without_descriptors(void** state) {
+    NicRig& rig = *static_cast<NicRig*>(*state);
+    const fi::Provider& rxm = *fi::find_provider("verbs;ofi_rxm");
+    struct Row {
+        int asked;
+        int granted;
+    };
+    for (const Row& row : {Row{fi::kMrBasicMap, fi::kMrBasicMap}, Row{kNicMap, kNicMap},
+                           Row{FI_MR_BASIC, FI_MR_BASIC}}) {
+        rig.hints->domain_attr->mr_mode = row.asked;
+        const fi::Offer offer(rxm, rig.device, FI_EP_RDM, kApi, rig.hints);
+        assert_false(fi::find_mismatch(offer, *rig.hints, kApi).has_value());
+        const fi::InfoPtr info = fi::cut_info(offer, rig.hints, kApi);
+        assert_int_equal(info->domain_attr->mr_mode, row.granted);
+        assert_int_equal(info->mode & FI_LOCAL_MR, 0);
+        assert_int_equal(info->domain_attr->cq_data_size, 8);
+    }
+}
+
 void a_nic_takes_the_old_names_too(void** state) {
     NicRig& rig = *static_cast<NicRig*>(*state);
     rig.hints->domain_attr->mr_mode = FI_MR_BASIC;
     assert_string_equal(rig.refused().c_str(), "domain_attr->mr_mode");
     rig.hints->mode = FI_LOCAL_MR;
     assert_string_equal(rig.refused().c_str(), "");
+    assert_int_equal(rig.cut()->mode, FI_LOCAL_MR);
+    assert_int_equal(rig.cut()->tx_attr->mode, FI_LOCAL_MR);
     const std::uint32_t old = FI_VERSION(1, 4);
     assert_string_equal(rig.refused(old).c_str(), "");
     assert_int_equal(rig.cut(old)->mode, FI_LOCAL_MR);
@@ -856,6 +877,7 @@ int main() {
         INFO_TEST(long_transfers_are_for_memory_alone),
         INFO_TEST(memory_modes_that_nobody_needs_are_cleared),
         NIC_TEST(a_nic_needs_registered_buffers_and_its_own_keys),
+        NIC_TEST(connectionless_endpoints_of_a_nic_take_buffers_without_descriptors),
         NIC_TEST(a_nic_takes_the_old_names_too),
         NIC_TEST(who_offers_no_memory_mode_is_no_target),
         NIC_TEST(a_nic_offers_data_only_to_who_posts_receives_for_it),

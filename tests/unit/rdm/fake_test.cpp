@@ -471,6 +471,91 @@ void a_write_with_data_takes_a_buffer_of_the_peer(void** state) {
     assert_int_equal(header->data_permit, 48);
 }
 
+constexpr std::uint64_t kLongData = 0x0123456789abcdef;
+const SingleOperation kToldWrite{.opcode = Opcode::write_imm,
+                                 .flags = OpFlag::entry,
+                                 .has_remote = true,
+                                 .rkey = 5,
+                                 .remote_address = 0x1000,
+                                 .imm = kLongData,
+                                 .context = context_of(3)};
+
+void data_that_the_device_cannot_carry_comes_behind_the_write(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    FakeQp& own = qp(rig);
+    assert_true(rig.endpoint->post(peer, kToldWrite).has_value());
+    assert_int_equal(own.posted.size(), 2);
+    assert_int_equal(own.posted[0].request.opcode, Opcode::write);
+    const auto header = rdm::parse_header(own.posted[1].inline_bytes);
+    assert_true(header.has_value());
+    assert_true(header->kind == MessageKind::written);
+    assert_int_equal(header->imm, kLongData);
+    // It is over when the peer has both.
+    own.complete_send({.wr_id = own.posted[0].request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 0);
+    own.complete_send({.wr_id = own.posted[1].request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 1);
+    assert_int_equal(rig.done[0].kind, CompletionKind::write);
+    assert_int_equal(rig.done[0].status, WcStatus::success);
+    // What fits goes with the write.
+    SingleOperation fits = kToldWrite;
+    fits.imm = 7;
+    assert_true(rig.endpoint->post(peer, fits).has_value());
+    assert_int_equal(own.posted.back().request.opcode, Opcode::write_imm);
+    // Each has taken one of the peer's buffers.
+    for (int at = 2; at < 32; ++at) assert_true(rig.endpoint->post(peer, fits).has_value());
+    assert_int_equal(rig.endpoint->post(peer, kToldWrite).error().code, Errc::would_block);
+    // The peer's arrive like any other.
+    rig.done.clear();
+    arrive(rig, {.kind = MessageKind::written,
+                 .data_permit = 32,
+                 .control_permit = 8,
+                 .imm = kLongData,
+                 .length = 12});
+    assert_int_equal(rig.done.size(), 1);
+    assert_int_equal(rig.done[0].kind, CompletionKind::remote_write);
+    assert_int_equal(rig.done[0].imm, kLongData);
+    assert_int_equal(rig.done[0].length, 12);
+    assert_int_equal(rig.done[0].peer, peer);
+}
+
+void a_write_with_such_data_that_fails_says_why_once(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    FakeQp& own = qp(rig);
+    assert_true(rig.endpoint->post(peer, kToldWrite).has_value());
+    own.complete_send(
+        {.wr_id = own.posted[0].request.wr_id, .status = WcStatus::remote_access_error});
+    own.posted.erase(own.posted.begin());
+    flush(rig, own);
+    assert_int_equal(rig.done.size(), 1);
+    assert_int_equal(rig.done[0].status, WcStatus::remote_access_error);
+    assert_ptr_equal(rig.done[0].context, context_of(3));
+    assert_int_equal(rig.device.qps().size(), 0);
+}
+
+void what_tells_of_a_write_goes_before_everything_else(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    FakeQp& own = qp(rig);
+    rig.device.fail(Call::post_send, 2, {Errc::would_block});
+    assert_true(rig.endpoint->post(peer, kToldWrite).has_value());
+    assert_int_equal(own.posted.size(), 1);
+    rig.device.fail_nothing();
+    assert_true(send_word(rig, peer).has_value());  // makes progress, and so sends what waited
+    assert_int_equal(own.posted.size(), 3);
+    const auto header = rdm::parse_header(own.posted[1].inline_bytes);
+    assert_true(header.has_value());
+    assert_true(header->kind == MessageKind::written);
+    for (const test::PostedSend& send : own.posted)
+        own.complete_send({.wr_id = send.request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 2);
+}
+
 void a_source_that_cannot_be_registered_refuses_the_message(void** state) {
     FakeRig& rig = of(state);
     const AddressIndex peer = connect(rig);
@@ -523,6 +608,9 @@ int main() {
         RIGGED(freed_buffers_are_announced_before_the_peer_runs_dry),
         RIGGED(local_memory_without_a_key_gets_one_for_the_time_of_the_operation),
         RIGGED(a_write_with_data_takes_a_buffer_of_the_peer),
+        RIGGED(data_that_the_device_cannot_carry_comes_behind_the_write),
+        RIGGED(a_write_with_such_data_that_fails_says_why_once),
+        RIGGED(what_tells_of_a_write_goes_before_everything_else),
         RIGGED(a_source_that_cannot_be_registered_refuses_the_message),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -127,7 +127,8 @@ void a_length_must_be_what_came(void**) {
     assert_false(parse_header(message_of(huge, kEagerLength)).has_value());
     const Header most{.kind = MessageKind::eager, .length = kEagerLength};
     assert_true(parse_header(message_of(most, kEagerLength)).has_value());
-    for (const MessageKind kind : {MessageKind::permit, MessageKind::acknowledge}) {
+    for (const MessageKind kind :
+         {MessageKind::permit, MessageKind::acknowledge, MessageKind::written}) {
         assert_true(parse_header(message_of({.kind = kind}, 0)).has_value());
         assert_false(parse_header(message_of({.kind = kind}, 1)).has_value());
     }
