@@ -44,7 +44,7 @@ static void accept_with_data(struct rig* rig) {
     EQUAL(info->fabric_attr->api_version, rig->info->fabric_attr->api_version);
     CHECK(strcmp(info->fabric_attr->prov_name, rig->info->fabric_attr->prov_name) == 0);
     CHECK(info->dest_addr != NULL && info->src_addr != NULL);
-    EQUAL(((struct sockaddr_in*)info->dest_addr)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    EQUAL(((struct sockaddr_in*)info->dest_addr)->sin_addr.s_addr, inet_addr(rig_address()));
     rig->ep = rig_endpoint(rig, info);
     rig_fill(data, sizeof data, 2);
     CODE(fi_accept(rig->ep, data, size + 1), -FI_EINVAL);
@@ -153,7 +153,7 @@ static void use_names(struct rig* rig) {
     CHECK(name.sin_port != 0);
     int backlog = 3;
     MUST(fi_control(&pep->fid, FI_BACKLOG, &backlog));
-    struct sockaddr_in other = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in other = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(rig_address())};
     MUST(fi_setname(&pep->fid, &other, sizeof other));
     MUST(fi_getname(&pep->fid, &name, &length));
     CHECK(name.sin_port != 0);
@@ -208,8 +208,8 @@ static void serve_until_killed(struct rig* rig) {
 
 static void notice_death(struct rig* rig) {
     char memory[2][8];
-    MUST(fi_recv(rig->ep, memory[0], 8, NULL, 0, memory[0]));
-    MUST(fi_recv(rig->ep, memory[1], 8, NULL, 0, memory[1]));
+    MUST(fi_recv(rig->ep, memory[0], 8, rig_desc(rig, memory[0], 8), 0, memory[0]));
+    MUST(fi_recv(rig->ep, memory[1], 8, rig_desc(rig, memory[1], 8), 0, memory[1]));
     rig_meet(rig);
     kill(rig->other_pid, SIGKILL);
     CHECK(rig_event(rig, FI_SHUTDOWN)->fid == &rig->ep->fid);
@@ -219,7 +219,7 @@ static void notice_death(struct rig* rig) {
         EQUAL(error.err, FI_ECANCELED);
     }
     uint64_t value = 0;
-    MUST(fi_send(rig->ep, &value, sizeof value, NULL, 0, &value));
+    MUST(fi_send(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0, &value));
     EQUAL(rig_next_error(rig, rig->tx).err, FI_ECANCELED);
 }
 
@@ -253,11 +253,13 @@ static void serve_cycles(struct rig* rig) {
     const int count = cycles();
     uint64_t memory[2];
     struct fid_mr* mr = rig_region(rig, memory, sizeof memory, FI_REMOTE_WRITE, 5, 0);
+    const struct rig_target described = rig_describe(rig, mr, memory, sizeof memory);
     rig_listen(rig);
+    rig_say(rig, &described, sizeof described);
     for (int cycle = 0; cycle < count; ++cycle) {
         struct fi_info* info = rig_event(rig, FI_CONNREQ)->info;
         rig->ep = rig_endpoint(rig, info);
-        MUST(fi_recv(rig->ep, memory, 8, NULL, 0, NULL));
+        MUST(fi_recv(rig->ep, memory, 8, rig_desc(rig, memory, 8), 0, NULL));
         MUST(fi_accept(rig->ep, NULL, 0));
         rig_event(rig, FI_CONNECTED);
         fi_freeinfo(info);
@@ -276,12 +278,15 @@ static void use_cycles(struct rig* rig) {
     const int count = cycles();
     uint64_t value = 7;
     struct fi_info* info = rig_find_target(rig);
+    struct rig_target target;
+    rig_hear(rig, &target, sizeof target);
     for (int cycle = 0; cycle < count; ++cycle) {
         rig->ep = rig_endpoint(rig, info);
         MUST(fi_connect(rig->ep, info->dest_addr, NULL, 0));
         rig_event(rig, FI_CONNECTED);
         struct fid_mr* mr = rig_region(rig, &value, sizeof value, FI_WRITE, 0, 0);
-        MUST(fi_write(rig->ep, &value, sizeof value, fi_mr_desc(mr), 0, 8, 5, &value));
+        MUST(fi_write(rig->ep, &value, sizeof value, fi_mr_desc(mr), 0, target.address + 8,
+                      target.key, &value));
         if (cycle % 2 == 0) CHECK(rig_next(rig, rig->tx).op_context == &value);
         MUST(fi_close(&mr->fid));
         rig_close_endpoint(rig);

@@ -310,15 +310,16 @@ static void be_memory(struct rig* rig) {
 static void write_and_read(struct rig* rig) {
     unsigned char* memory = rig_memory(LARGEST);
     unsigned char* back = rig_memory(LARGEST);
+    void* desc = rig_desc(rig, memory, LARGEST);
     struct rig_target target;
     rig_hear(rig, &target, sizeof target);
     for (unsigned i = 0; i < RIG_LENGTH(kSizes); ++i) {
         rig_fill(memory, kSizes[i], i);
         memset(back, 0, kSizes[i]);
-        POST(rig, fi_write(rig->ep, memory, kSizes[i], NULL, rig->peer, target.address, target.key,
+        POST(rig, fi_write(rig->ep, memory, kSizes[i], desc, rig->peer, target.address, target.key,
                            rig_context(1)));
-        POST(rig, fi_read(rig->ep, back, kSizes[i], NULL, rig->peer, target.address, target.key,
-                          rig_context(2)));
+        POST(rig, fi_read(rig->ep, back, kSizes[i], rig_desc(rig, back, LARGEST), rig->peer,
+                          target.address, target.key, rig_context(2)));
         const struct fi_cq_data_entry written = rig_next(rig, rig->tx);
         CHECK(written.op_context == rig_context(1));
         EQUAL(written.flags, FI_RMA | FI_WRITE);
@@ -326,14 +327,18 @@ static void write_and_read(struct rig* rig) {
         CHECK(read.op_context == rig_context(2));
         EQUAL(read.flags, FI_RMA | FI_READ);
         EQUAL(rig_first_difference(back, kSizes[i], i), kSizes[i]);
-        POST(rig, fi_writedata(rig->ep, memory, kSizes[i], NULL, i, rig->peer, target.address,
+        POST(rig, fi_writedata(rig->ep, memory, kSizes[i], desc, i, rig->peer, target.address,
                                target.key, rig_context(3)));
         CHECK(rig_next(rig, rig->tx).op_context == rig_context(3));
         rig_meet(rig);
     }
-    rig_meet(rig);  // the region is gone
+    rig_meet(rig);            // the region is gone
+    if (rig_is_iwarp(rig)) {  // a completed write has been sent, and its fault names no request
+        rig_meet(rig);
+        return;
+    }
     POST(rig,
-         fi_write(rig->ep, memory, 8, NULL, rig->peer, target.address, target.key, rig_context(4)));
+         fi_write(rig->ep, memory, 8, desc, rig->peer, target.address, target.key, rig_context(4)));
     const struct fi_cq_err_entry error = rig_next_error(rig, rig->tx);
     CHECK(error.op_context == rig_context(4));
     CHECK(error.err == FI_ENOKEY || error.err == FI_EACCES);
@@ -562,6 +567,12 @@ static const struct rig_test kTests[] = {
      be_memory,
      write_and_read,
      {RDM, .mr_mode = FI_MR_BASIC},
+     false,
+     0},
+    {"so with local memory that the program has registered",
+     be_memory,
+     write_and_read,
+     {RDM, .mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY},
      false,
      0},
     {"and while the owner sleeps", sleep_meanwhile, write_to_a_sleeper, {RDM}, false, 0},

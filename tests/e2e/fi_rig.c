@@ -18,7 +18,15 @@
 
 #include "rig_role.h"
 
-enum { ROLE_SECONDS = 600, QUIET_POLLS = 200, EVENT_BYTES = 512 };
+enum {
+    ROLE_SECONDS = 600,
+    QUIET_POLLS = 200,
+    EVENT_BYTES = 512,
+    PAGE = 4096,
+    TARGET_MR_MODE = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+};
+// Not every device has these, and fi_getinfo() then offers nothing to who asks for them.
+static const uint64_t kCapsOfSomeDevices = FI_RMA_EVENT | FI_RMA_PMEM;
 
 // --- checks
 
@@ -74,11 +82,14 @@ struct fi_info* rig_hints(const struct rig_options* options) {
     struct fi_info* hints = fi_allocinfo();
     CHECK(hints != NULL);
     hints->caps = options->caps != 0 ? options->caps : FI_MSG | FI_RMA;
-    hints->mode = options->mode;
+    hints->mode = options->mode | FI_RX_CQ_DATA;
     hints->ep_attr->type = options->rdm ? FI_EP_RDM : FI_EP_MSG;
     hints->ep_attr->max_msg_size = options->max_msg_size;
     hints->addr_format = FI_SOCKADDR_IN;
-    hints->domain_attr->mr_mode = options->mr_mode;
+    // Connectionless endpoints take local memory without descriptors, and most programs count on
+    // it.
+    const int any = TARGET_MR_MODE | (options->rdm ? 0 : FI_MR_LOCAL);
+    hints->domain_attr->mr_mode = options->mr_mode != 0 ? options->mr_mode : any;
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->tx_attr->op_flags = options->op_flags;
@@ -115,7 +126,10 @@ static void open_queues(struct rig* rig) {
 void rig_open_device(struct rig* rig, const char* port) {
     struct fi_info* hints = rig_hints(rig->options);
     const uint64_t flags = rig->target ? FI_SOURCE : 0;
-    MUST(fi_getinfo(FI_VERSION(1, 17), rig_address(), port, flags, hints, &rig->info));
+    const int found = fi_getinfo(FI_VERSION(1, 17), rig_address(), port, flags, hints, &rig->info);
+    const bool optional = rig_is_given_an_address() && (hints->caps & kCapsOfSomeDevices) != 0;
+    if (optional && found == -FI_ENODATA) rig_skip("the device is not offered with these caps");
+    MUST(found);
     fi_freeinfo(hints);
     MUST(fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL));
     struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -245,6 +259,7 @@ void rig_close(struct rig* rig) {
     CLOSE(rig->srx);
     CLOSE(rig->stx);
     CLOSE(rig->av);
+    while (rig->local_count != 0) MUST(fi_close(&rig->locals[--rig->local_count].mr->fid));
     for (size_t i = 0; i < RIG_LENGTH(rig->counters); ++i) CLOSE(rig->counters[i]);
     CLOSE(rig->tx);
     CLOSE(rig->rx);
@@ -267,6 +282,51 @@ struct rig_target rig_describe(struct rig* rig, struct fid_mr* mr, void* at, siz
         (rig->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)) != 0;
     return (struct rig_target){
         .address = by_address ? (uintptr_t)at : 0, .key = fi_mr_key(mr), .size = size};
+}
+
+void* rig_desc(struct rig* rig, const void* at, size_t size) {
+    const bool needed = (rig->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0 ||
+                        (rig->info->mode & FI_LOCAL_MR) != 0;
+    if (!needed || size == 0) return NULL;
+    const uintptr_t begin = (uintptr_t)at / PAGE * PAGE;
+    const uintptr_t end = ((uintptr_t)at + size + PAGE - 1) / PAGE * PAGE;
+    for (size_t i = 0; i < rig->local_count; ++i) {
+        const struct rig_local* local = &rig->locals[i];
+        if (local->begin <= begin && end <= local->end) return fi_mr_desc(local->mr);
+    }
+    CHECK(rig->local_count < RIG_LOCAL_REGIONS);
+    struct fid_mr* mr =
+        rig_region(rig, (void*)begin, end - begin, FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, 0);
+    rig->locals[rig->local_count++] = (struct rig_local){begin, end, mr};
+    return fi_mr_desc(mr);
+}
+
+bool rig_chooses_keys(const struct rig* rig) {
+    return (rig->info->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0;
+}
+
+bool rig_is_iwarp(const struct rig* rig) {
+    return strncmp(rig->info->domain_attr->name, "siw", 3) == 0;
+}
+
+bool rig_can_cancel(const struct rig* rig) {
+    return rig->options->rdm || rig_chooses_keys(rig) || !rig_is_given_an_address();
+}
+
+uint64_t rig_data_mask(const struct rig* rig) {
+    const size_t size = rig->info->domain_attr->cq_data_size;
+    return size >= sizeof(uint64_t) ? UINT64_MAX : (UINT64_C(1) << (8 * size)) - 1;
+}
+
+void rig_await_data(struct rig* rig) {
+    if ((rig->info->mode & FI_RX_CQ_DATA) == 0) return;
+    MUST(fi_recv(rig->ep, NULL, 0, NULL, 0, NULL));
+}
+
+void rig_skip(const char* reason) {
+    printf("  skipped: %s\n", reason);
+    fflush(stdout);
+    _exit(RIG_SKIPPED);
 }
 
 struct fi_cq_data_entry rig_next(struct rig* rig, struct fid_cq* cq) {
@@ -328,6 +388,20 @@ unsigned char* rig_memory(size_t size) {
     void* at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(at != MAP_FAILED);
     return at;
+}
+
+void rig_free(struct rig* rig, void* at, size_t size) {
+    const uintptr_t begin = (uintptr_t)at;
+    for (size_t i = 0; i < rig->local_count;) {
+        struct rig_local* local = &rig->locals[i];
+        if (local->begin < begin + size && begin < local->end) {
+            MUST(fi_close(&local->mr->fid));
+            *local = rig->locals[--rig->local_count];
+        } else {
+            ++i;
+        }
+    }
+    EQUAL(munmap(at, size), 0);
 }
 
 static unsigned char byte_at(size_t place, unsigned seed) {
@@ -398,20 +472,24 @@ static pid_t start(const struct rig_test* tests, size_t test, bool target, const
     return pid;
 }
 
+enum outcome { FAILED, PASSED, SKIPPED };
+
 // Whether a role ended as the test wants it.
-static bool ended_well(const char* role, pid_t pid, int wanted_signal) {
+static enum outcome outcome_of(const char* role, pid_t pid, int wanted_signal) {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0) CHECK(errno == EINTR);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == wanted_signal) return true;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS && wanted_signal == 0) return true;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == wanted_signal) return PASSED;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == RIG_SKIPPED) return SKIPPED;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS && wanted_signal == 0)
+        return PASSED;
     if (WIFEXITED(status))
         printf("  the %s ended with %d\n", role, WEXITSTATUS(status));
     else
         printf("  the %s was killed: %s\n", role, strsignal(WTERMSIG(status)));
-    return false;
+    return FAILED;
 }
 
-static bool run(const struct rig_test* tests, size_t number) {
+static enum outcome run(const struct rig_test* tests, size_t number) {
     const struct rig_test* test = &tests[number];
     int sockets[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
@@ -420,28 +498,30 @@ static bool run(const struct rig_test* tests, size_t number) {
     const pid_t initiator = start(tests, number, false, sockets, target);
     close(sockets[0]);
     close(sockets[1]);
-    const bool target_well = ended_well("target", target, test->target_signal);
-    const bool initiator_well = ended_well("initiator", initiator, 0);
-    const bool well = target_well && initiator_well;
-    printf("%s %s (%.2f s)\n", well ? "ok  " : "FAIL", test->name, rig_seconds() - begin);
+    const enum outcome of_target = outcome_of("target", target, test->target_signal);
+    const enum outcome of_initiator = outcome_of("initiator", initiator, 0);
+    const enum outcome outcome = of_target == of_initiator ? of_target : FAILED;
+    static const char* const kWords[] = {[FAILED] = "FAIL", [PASSED] = "ok  ", [SKIPPED] = "skip"};
+    printf("%s %s (%.2f s)\n", kWords[outcome], test->name, rig_seconds() - begin);
     fflush(stdout);
-    return well;
+    return outcome;
 }
 
 int rig_main(const struct rig_test* tests, size_t count, int argc, char** argv) {
     size_t ran = 0;
-    size_t failed = 0;
+    size_t outcomes[] = {[FAILED] = 0, [PASSED] = 0, [SKIPPED] = 0};
     struct rig_role role;
     if (rig_resumed_role(&role))
         run_role(&tests[role.test], role.passive, role.other, role.other_pid);
     for (size_t i = 0; i < count; ++i) {
         if (argc > 1 && strstr(tests[i].name, argv[1]) == NULL) continue;
         ++ran;
-        if (!run(tests, i)) ++failed;
+        ++outcomes[run(tests, i)];
     }
     if (ran == 0) {
         fprintf(stderr, "no test has such a name\n");
         return EXIT_FAILURE;
     }
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (outcomes[FAILED] != 0) return EXIT_FAILURE;
+    return outcomes[PASSED] != 0 ? EXIT_SUCCESS : RIG_SKIPPED;
 }

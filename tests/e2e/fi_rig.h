@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { RIG_SKIPPED = 77, RIG_TIMEOUT_MS = 60000 };
+enum { RIG_SKIPPED = 77, RIG_TIMEOUT_MS = 60000, RIG_LOCAL_REGIONS = 64 };
 
 // How a test wants its endpoint.
 struct rig_options {
@@ -30,7 +30,7 @@ struct rig_options {
     uint64_t mode;
     uint64_t op_flags;      // tx_attr.op_flags
     uint64_t bind;          // FI_SELECTIVE_COMPLETION, or nothing
-    int mr_mode;            // 0: offsets, and keys of our own
+    int mr_mode;            // 0: whatever the provider wants; the rig follows what the info says
     enum fi_wait_obj wait;  // of the CQs
     size_t cq_size;
     size_t tx_size;
@@ -59,6 +59,12 @@ struct rig {
     struct fid_stx* stx;
     struct fid_ep* srx;
     struct fid_cntr* counters[3];  // FI_WRITE, FI_READ, FI_SEND
+    struct rig_local {             // what rig_desc() has registered
+        uintptr_t begin;
+        uintptr_t end;
+        struct fid_mr* mr;
+    } locals[RIG_LOCAL_REGIONS];
+    size_t local_count;
 };
 
 typedef void rig_role(struct rig* rig);
@@ -132,6 +138,19 @@ struct rig_target {
 };
 struct rig_target rig_describe(struct rig* rig, struct fid_mr* mr, void* at, size_t size);
 
+// The descriptor of local memory where the info asks for one (FI_MR_LOCAL), else null. The memory
+// stays registered until rig_free() or the end.
+void* rig_desc(struct rig* rig, const void* at, size_t size);
+// What differs between providers, as a program can tell by its info.
+bool rig_chooses_keys(const struct rig* rig);   // and then errors distinguish key, range and rights
+bool rig_is_iwarp(const struct rig* rig);       // as NICs have it: remote errors name no request
+bool rig_can_cancel(const struct rig* rig);     // what the device holds
+uint64_t rig_data_mask(const struct rig* rig);  // 0: no data with writes and messages
+// Before a peer's write with data: where that takes a receive, posts one.
+void rig_await_data(struct rig* rig);
+// The test cannot run here, and why. Both roles must come to the same end.
+_Noreturn void rig_skip(const char* reason);
+
 // The next entry of a queue, which is a success. Queues of connectionless endpoints have tags.
 struct fi_cq_data_entry rig_next(struct rig* rig, struct fid_cq* cq);
 struct fi_cq_tagged_entry rig_next_tagged(struct rig* rig, struct fid_cq* cq);
@@ -152,6 +171,7 @@ void* rig_context(uintptr_t number);
 // --- bytes
 
 unsigned char* rig_memory(size_t size);  // mapped, zero
+void rig_free(struct rig* rig, void* at, size_t size);
 void rig_fill(void* bytes, size_t size, unsigned seed);
 size_t rig_first_difference(const void* bytes, size_t size,
                             unsigned seed);  // size if there is none

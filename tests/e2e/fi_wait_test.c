@@ -37,7 +37,7 @@ static void wait_on_fd(struct rig* rig, struct fid_cq* cq, struct fi_cq_data_ent
 
 static void ping(struct rig* rig, bool first, bool by_fd) {
     uint64_t in = 0;
-    MUST(fi_recv(rig->ep, &in, sizeof in, NULL, 0, &in));
+    MUST(fi_recv(rig->ep, &in, sizeof in, rig_desc(rig, &in, sizeof in), 0, &in));
     rig_meet(rig);
     struct fi_cq_data_entry entry;
     for (uint64_t round = 1; round <= (uint64_t)rounds(); ++round) {
@@ -47,7 +47,7 @@ static void ping(struct rig* rig, bool first, bool by_fd) {
         else
             EQUAL(fi_cq_sread(rig->rx, &entry, 1, NULL, RIG_TIMEOUT_MS), 1);
         CHECK(in == round);
-        MUST(fi_recv(rig->ep, &in, sizeof in, NULL, 0, &in));
+        MUST(fi_recv(rig->ep, &in, sizeof in, rig_desc(rig, &in, sizeof in), 0, &in));
         if (!first) POST(rig, fi_inject(rig->ep, &round, sizeof round, 0));
     }
     rig_meet(rig);
@@ -71,17 +71,27 @@ static void pong_sread(struct rig* rig) {
 static void serve(struct rig* rig) {
     unsigned char* memory = rig_memory(REGION);
     struct fid_mr* mr = rig_region(rig, memory, REGION, FI_REMOTE_READ | FI_REMOTE_WRITE, KEY, 0);
+    const struct rig_target described = rig_describe(rig, mr, memory, REGION);
+    rig_say(rig, &described, sizeof described);
     rig_meet(rig);
     rig_meet(rig);
     MUST(fi_close(&mr->fid));
 }
 
+static struct rig_target hear_target(struct rig* rig) {
+    struct rig_target target;
+    rig_hear(rig, &target, sizeof target);
+    return target;
+}
+
 static void use_fd(struct rig* rig) {
+    const struct rig_target target = hear_target(rig);
     rig_meet(rig);
     uint64_t value = 0;
     for (int round = 0; round < rounds() / 10; ++round) {
         struct fi_cq_data_entry entry;
-        MUST(fi_read(rig->ep, &value, sizeof value, NULL, 0, 0, KEY, rig_context(1)));
+        MUST(fi_read(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
+                     target.address, target.key, rig_context(1)));
         wait_on_fd(rig, rig->tx, &entry);
         CHECK(entry.op_context == rig_context(1));
     }
@@ -98,6 +108,7 @@ static void* signal_later(void* cq) {
 
 static void use_sread(struct rig* rig) {
     struct fi_cq_data_entry entry;
+    hear_target(rig);
     rig_meet(rig);
     double begin = rig_seconds();
     CODE(fi_cq_sread(rig->tx, &entry, 1, NULL, 50), -FI_EAGAIN);
@@ -124,6 +135,7 @@ static void use_sread(struct rig* rig) {
 static void use_no_wait(struct rig* rig) {
     struct fi_cq_data_entry entry;
     int fd;
+    hear_target(rig);
     rig_meet(rig);
     CODE(fi_cq_sread(rig->tx, &entry, 1, NULL, 0), -FI_ENOSYS);
     CODE(fi_cq_signal(rig->tx), -FI_ENOSYS);
@@ -169,14 +181,16 @@ static void* take_entries(void* argument) {
 
 static void use_threads(struct rig* rig) {
     pthread_t threads[SLEEPERS];
+    const struct rig_target target = hear_target(rig);
     rig_meet(rig);
     for (int i = 0; i < SLEEPERS; ++i)
         EQUAL(pthread_create(&threads[i], NULL, take_entries, rig), 0);
     uint64_t value = 0;
     for (int i = 0; i < OPS; ++i) {
         ssize_t result;
-        while ((result = fi_write(rig->ep, &value, sizeof value, NULL, 0, 0, KEY, &value)) ==
-               -FI_EAGAIN)
+        while (
+            (result = fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value),
+                               0, target.address, target.key, &value)) == -FI_EAGAIN)
             usleep(10);
         MUST(result);
         if (i % 50 == 0) usleep(100);
@@ -196,11 +210,14 @@ static void use_counters(struct rig* rig) {
     struct fid_cntr* reads = rig->counters[1];
     struct fid_cntr* sends = rig->counters[2];
     uint64_t value = 0;
+    const struct rig_target target = hear_target(rig);
     rig_meet(rig);
     for (uint64_t i = 1; i <= 500; ++i) {
-        POST(rig, fi_write(rig->ep, &value, sizeof value, NULL, 0, 0, KEY, NULL));
-        POST(rig, fi_inject_write(rig->ep, &value, sizeof value, 0, 0, KEY));
-        POST(rig, fi_read(rig->ep, &value, sizeof value, NULL, 0, 0, KEY, NULL));
+        POST(rig, fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
+                           target.address, target.key, NULL));
+        POST(rig, fi_inject_write(rig->ep, &value, sizeof value, 0, target.address, target.key));
+        POST(rig, fi_read(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
+                          target.address, target.key, NULL));
         MUST(fi_cntr_wait(writes, 2 * i, RIG_TIMEOUT_MS));
         MUST(fi_cntr_wait(reads, i, RIG_TIMEOUT_MS));
     }
@@ -219,7 +236,8 @@ static void use_counters(struct rig* rig) {
     EQUAL(fi_cntr_readerr(writes), 4);
     CODE(fi_close(&writes->fid), -FI_EBUSY);
     // A failure counts as one.
-    POST(rig, fi_write(rig->ep, &value, sizeof value, NULL, 0, 0, KEY + 1, NULL));
+    POST(rig, fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
+                       target.address, target.key + 1, NULL));
     CODE(fi_cntr_wait(writes, 8, RIG_TIMEOUT_MS), -FI_EAVAIL);
     EQUAL(fi_cntr_readerr(writes), 5);
     EQUAL(fi_cntr_read(writes), 7);
@@ -303,16 +321,19 @@ static void use_events(struct rig* rig) {
     rig_connect(rig);
     rig_meet(rig);
     for (int i = 0; i < 100; ++i) {
-        POST(rig, fi_write(rig->ep, &value, sizeof value, NULL, 0, 0, KEY, NULL));
+        POST(rig, fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0, 0,
+                           KEY, NULL));
         rig_next(rig, rig->tx);
     }
     rig_meet(rig);
     for (int i = 0; i < 50; ++i) {
-        POST(rig, fi_read(rig->ep, &value, sizeof value, NULL, 0, 0, KEY, NULL));
+        POST(rig, fi_read(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0, 0,
+                          KEY, NULL));
         rig_next(rig, rig->tx);
     }
     for (int i = 0; i < 10; ++i) {
-        POST(rig, fi_write(rig->ep, &value, sizeof value, NULL, 0, 0, KEY + 1, NULL));
+        POST(rig, fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0, 0,
+                           KEY + 1, NULL));
         rig_next(rig, rig->tx);
     }
     rig_meet(rig);
