@@ -465,9 +465,11 @@ static void outlive(struct rig* rig) {
     unsigned ended = 0;
     unsigned failed = 0;
     const double end = rig_seconds() + 30;
-    while (ended < WRITES && rig_seconds() < end) {
-        if (accepted < WRITES && fi_write(rig->ep, memory, 65536, NULL, rig->peer, target.address,
-                                          target.key, rig_context(accepted)) == 0)
+    // A process that is being killed has its memory for a moment still.
+    while ((ended < accepted || ended < WRITES || failed == 0) && rig_seconds() < end) {
+        const bool more = accepted < WRITES || (failed == 0 && ended == accepted);
+        if (more && fi_write(rig->ep, memory, 65536, NULL, rig->peer, target.address, target.key,
+                             rig_context(accepted)) == 0)
             ++accepted;
         struct fi_cq_tagged_entry entry;
         const ssize_t count = fi_cq_read(rig->tx, &entry, 1);
@@ -476,13 +478,13 @@ static void outlive(struct rig* rig) {
         } else if (count == -FI_EAVAIL) {
             struct fi_cq_err_entry error = {0};
             EQUAL(fi_cq_readerr(rig->tx, &error, 0), 1);
-            CHECK(error.op_context >= rig_context(0) && error.op_context < rig_context(WRITES));
+            CHECK(error.op_context >= rig_context(0) && error.op_context < rig_context(accepted));
             ++failed;
             ++ended;
         }
     }
-    EQUAL(accepted, WRITES);
-    EQUAL(ended, WRITES);
+    CHECK(accepted >= WRITES);
+    EQUAL(ended, accepted);
     CHECK(failed > 0);
     rig_expect_nothing(rig->tx);
 }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,9 +36,10 @@ struct Shared {
     std::atomic<std::uint16_t> port{0};
     std::atomic<std::uint32_t> rkey{0};  ///< to write to now
     std::atomic<std::uint64_t> address{0};
-    std::atomic<std::uint64_t> direct{0};  ///< requests of the writer that took the direct way
-    std::atomic<std::uint64_t> mapped{0};  ///< of these, without the kernel
-    std::atomic<int> errors{0};            ///< connections of the writer that ended
+    std::atomic<std::uint64_t> direct{0};   ///< requests of the writer that took the direct way
+    std::atomic<std::uint64_t> written{0};  ///< requests of the writer that are done, any way
+    std::atomic<std::uint64_t> mapped{0};   ///< of these, without the kernel
+    std::atomic<int> errors{0};             ///< connections of the writer that ended
     std::atomic<bool> stop{false};
 };
 
@@ -98,6 +100,7 @@ struct Fixture {
     int behind_memory = -1;
     std::string path;  ///< of the file behind the memory
     std::optional<std::uint32_t> key;
+    uid_t writer = getuid();
     Shared* shared = nullptr;
     std::byte* memory = nullptr;
     std::unique_ptr<MemoryRegion> region;
@@ -205,14 +208,18 @@ void write_until_error(Shared& shared, std::byte* source, std::size_t length) {
         request.remote_address = shared.address;
         (void)end.qp->post_send({&request, 1});
         WorkCompletion wc;
-        while (!failed && *end.cq->poll({&wc, 1}) == 1) failed = wc.status != WcStatus::success;
+        while (!failed && *end.cq->poll({&wc, 1}) == 1) {
+            failed = wc.status != WcStatus::success;
+            if (!failed) ++shared.written;
+        }
         shared.direct = shm::counts().direct;
         shared.mapped = shm::counts().mapped;
     }
 }
 
-int be_the_writer(int file, std::size_t length) {
+int be_the_writer(int file, std::size_t length, uid_t user) {
     alarm(120);
+    if (user != getuid()) check(setresuid(user, user, user) == 0);
     Shared& shared = *map_shared(file);
     std::vector<std::byte> source(kLength, std::byte{0x55});
     while (!shared.stop) {
@@ -250,9 +257,10 @@ void start(Fixture& fixture, std::size_t length) {
     fixture.shared->port = fixture.end->listener->local_address().port();
     const std::string file = std::to_string(fixture.file);
     const std::string bytes = std::to_string(length);
+    const std::string user = std::to_string(fixture.writer);
     fixture.child = fork();
     if (fixture.child == 0) {
-        execl("/proc/self/exe", "shm_test", file.c_str(), bytes.c_str(), nullptr);
+        execl("/proc/self/exe", "shm_test", file.c_str(), bytes.c_str(), user.c_str(), nullptr);
         _exit(127);
     }
     assert_true(eventually([&] {
@@ -285,6 +293,31 @@ void file_is_written_without_the_kernel(void** state) {
 void what_cannot_be_mapped_is_copied_by_the_kernel(void** state) {
     writes_reach_a_target_that_does_nothing(state);
     assert_int_equal(of(state).shared->mapped, 0);
+}
+
+void write_by_the_stream(Fixture& fixture) {
+    start(fixture, kLength);
+    assert_true(eventually([&] { return fixture.shared->written > 10; }));
+    fixture.shared->stop = true;
+    assert_int_equal(wait_for_child(fixture), 0);
+    assert_int_equal(fixture.shared->direct, 0);
+    assert_int_equal(fixture.shared->errors, 1);  // that was all
+    for (std::size_t i = 0; i < kLength; ++i) assert_true(fixture.memory[i] == std::byte{0x55});
+}
+
+/// Whatever the kernel would allow, one of the two may not look at the other.
+void another_user_goes_by_the_stream(void** state) {
+    constexpr uid_t kNobody = 65534;
+    if (getuid() != 0) skip();
+    of(state).writer = kNobody;
+    write_by_the_stream(of(state));
+}
+
+void process_that_nobody_may_trace_is_reached_by_the_stream(void** state) {
+    if (getuid() == 0) skip();
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+    write_by_the_stream(of(state));
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
 }
 
 /// The writer is told of every new key at once, and so it is in the middle of a write as a rule.
@@ -346,12 +379,17 @@ void destroyed_queue_pair_lets_nothing_through(void** state) {
 int main(int argc, char** argv) {
     using namespace compat::core::soft;
     setenv("FABRIC_COMPAT_SHM", "1", 1);
-    if (argc == 3) return be_the_writer(std::atoi(argv[1]), std::strtoul(argv[2], nullptr, 10));
+    if (argc == 4)
+        return be_the_writer(std::atoi(argv[1]), std::strtoul(argv[2], nullptr, 10),
+                             static_cast<uid_t>(std::strtoul(argv[3], nullptr, 10)));
     const CMUnitTest tests[] = {
         TEST(writes_reach_a_target_that_does_nothing),
         TEST(no_byte_arrives_after_deregistration),
         TEST(killed_writer_keeps_nothing),
         TEST(destroyed_queue_pair_lets_nothing_through),
+        TEST(another_user_goes_by_the_stream),
+        TEST_ON(setup_memfd, another_user_goes_by_the_stream),
+        TEST(process_that_nobody_may_trace_is_reached_by_the_stream),
         TEST_ON(setup_memfd, file_is_written_without_the_kernel),
         TEST_ON(setup_closed_file, file_is_written_without_the_kernel),
         TEST_ON(setup_requested_key, file_is_written_without_the_kernel),
