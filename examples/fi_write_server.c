@@ -64,6 +64,8 @@ int main(int argc, char** argv) {
     must(fi_passive_ep(fabric, info, &listener, NULL), "fi_passive_ep");
     must(fi_pep_bind(listener, &eq->fid, 0), "fi_pep_bind");
     must(fi_listen(listener), "fi_listen");
+    printf("listening on %s:%s\n", argv[1], argv[2]);
+    fflush(stdout);
 
     // A request brings the info for its endpoint.
     struct fi_eq_cm_entry request = {0};

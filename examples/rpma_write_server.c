@@ -58,6 +58,8 @@ int main(int argc, char** argv) {
     // Wait for a request and accept it. The descriptor travels with the acceptance.
     struct rpma_ep* endpoint = NULL;
     must(rpma_ep_listen(peer, argv[1], argv[2], &endpoint), "rpma_ep_listen");
+    printf("listening on %s:%s\n", argv[1], argv[2]);
+    fflush(stdout);
     struct rpma_conn_req* request = NULL;
     must(rpma_ep_next_conn_req(endpoint, NULL, &request), "rpma_ep_next_conn_req");
     const struct rpma_conn_private_data data = {descriptor, (uint8_t)size};

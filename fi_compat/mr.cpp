@@ -86,6 +86,9 @@ int Mr::register_segments(std::span<const iovec> segments, const fi_mr_attr& att
     core::AccessFlags access = to_access(attr.access);
     if (reads_into(attr.access) && domain_->limits().read_sink_needs_remote_write)
         access |= core::Access::remote_write;
+    // Peers may ask whether what they wrote is visible, as rpma_flush() does: it tells them no
+    // more.
+    if (remote_ && domain_->limits().flush) access |= core::Access::flush_visible;
     if (is_persistent(flags)) access |= core::Access::flush_persistent;
     const MrMode& mode = domain_->mr_mode();
     // Without FI_MR_LOCAL a descriptor is a hint: programs pass that of a region without the right

@@ -13,6 +13,7 @@ int reg(EpRig& rig, std::uint64_t access, std::uint64_t key, std::uint64_t flags
 
 void each_access_bit_asks_for_its_rights(void** state) {
     EpRig& rig = rig_of(state);
+    rig.device.current_limits.flush = false;
     rig.open_domain({});
     using core::Access;
     const struct {
@@ -117,6 +118,22 @@ void the_device_says_why_it_does_not_register(void** state) {
         assert_int_equal(reg(rig, FI_REMOTE_READ, 5, 0, &mr), row.fi);
     }
     assert_int_equal(rig.device.mrs().size(), 0);
+}
+
+/// Where the device has no flush, asking is a read, and would need the right to read.
+void peers_may_flush_what_they_may_reach(void**) {
+    for (const bool flush : {false, true}) {
+        EpRig rig;
+        rig.device.current_limits.flush = flush;
+        rig.open_domain({});
+        for (const std::uint64_t access : {FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE}) {
+            fid_mr* mr = nullptr;
+            assert_int_equal(reg(rig, access, 5, 0, &mr), 0);
+            assert_int_equal(rig.device.mrs().back()->attr.access.has(core::Access::flush_visible),
+                             flush && access != FI_WRITE);
+            assert_int_equal(fi_close(&mr->fid), 0);
+        }
+    }
 }
 
 void only_flags_that_can_be_kept_are_taken(void** state) {
@@ -271,6 +288,7 @@ int main() {
         cmocka_unit_test(modes_choose_addresses_and_keys),
         RIGGED(keys_beyond_the_devices_are_rejected),
         RIGGED(the_device_says_why_it_does_not_register),
+        cmocka_unit_test(peers_may_flush_what_they_may_reach),
         RIGGED(only_flags_that_can_be_kept_are_taken),
         cmocka_unit_test(an_attribute_is_read_as_far_as_the_program_knows_it),
         RIGGED(segments_join_or_keep_their_own_local_keys),
