@@ -46,8 +46,8 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
     ${PROJECT_BINARY_DIR}/package/triggers ${PROJECT_BINARY_DIR}/package/shlibs)
 file(READ LICENSE license)
 file(CONFIGURE OUTPUT package/copyright CONTENT "fabric-compat\n\n@license@" @ONLY)
-file(ARCHIVE_CREATE OUTPUT ${PROJECT_BINARY_DIR}/package/changelog.gz
-    PATHS ${PROJECT_SOURCE_DIR}/CHANGELOG.md FORMAT raw COMPRESSION GZip)
+execute_process(COMMAND gzip -9 --no-name --stdout ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+    OUTPUT_FILE ${PROJECT_BINARY_DIR}/package/changelog.gz COMMAND_ERROR_IS_FATAL ANY)
 foreach(pair "runtime=fabric-compat" "dev=libfabric-compat-dev")
     string(REGEX REPLACE "=.*" "" component ${pair})
     string(REGEX REPLACE ".*=" "" package ${pair})
