@@ -76,11 +76,16 @@ def same_host():
     yield from against_shm("pingpong", "write with data, half a round trip",
                            f"--test pingpong --op writedata --size {SMALL},4096", Goal(peer=1.5),
                            raw(f"--test shm --size {SMALL},4096"), "shared memory ping-pong")
+    yield from against_shm("pingpong.write", "write seen by the target, half a round trip",
+                           f"--test pingpong --op write --size {SMALL},4096,65536", Goal(peer=1.5),
+                           raw(f"--test shm --size {SMALL},4096,65536"), "shared memory ping-pong")
     yield from against_shm("write", "write to private memory, 16 in flight",
                            f"--size {BULK} --window 16", Goal(peer=1.1),
                            raw(f"--test cma --size {BULK}"), "process_vm_writev")
     yield from against_shm("read", "read from private memory, 16 in flight",
                            f"--op read --size {BULK} --window 16", Goal(peer=1.1))
+    yield from against_shm("writedata", "write with data, 16 in flight",
+                           f"--op writedata --size 8,{BULK} --window 16", Goal(peer=1.1))
     yield from against_shm("mapped", "write to a memfd, 16 in flight",
                            f"--size {MAPPED} --window 16 --memory memfd", Goal(peer=3, limit=1.5),
                            raw(f"--test memcpy --size {MAPPED}"), "memcpy")
@@ -96,6 +101,8 @@ def stream():
     yield from against_tcp("pingpong", "write with data, half a round trip",
                            "--test pingpong --op writedata --size 8,4096", Goal(peer=1),
                            raw("--test tcp --size 8,4096"), "TCP ping-pong")
+    yield from against_tcp("writedata", "write with data, 16 in flight",
+                           "--op writedata --size 8,4096,65536 --window 16", Goal(peer=1))
     yield from against_tcp("write", "write, 8 in flight", "--size 65536,1048576,4194304 --window 8",
                            Goal(peer=1.2), raw("--test stream --size 65536,1048576,4194304"),
                            "bytes through TCP")

@@ -15,21 +15,31 @@ def ratios(above, below):
     return median_and_spread([a / b for a, b in zip(above, below)])
 
 
+PEER = "peer "
+
+
+def peer_key(name):
+    """What a peer is called among the variants of a case."""
+    return PEER + name
+
+
 def make_row(case, key, rounds):
-    """rounds: {"ours": [value a round], "peer": …, "limit": …}, those that were measured."""
+    """rounds: {"ours": [value a round], "limit": …, peer_key(name): …}, those that were measured."""
     ours = rounds["ours"]
     row = {"case": case.name, "title": case.title, "key": key,
            "unit": "instructions" if key[0] == "call" else "ns",
-           "ours": median_and_spread(ours)}
-    for other in ("peer", "limit"):
-        if other not in rounds:
+           "ours": median_and_spread(ours), "peers": {}, "times_as_fast": {}}
+    for other, figures in rounds.items():
+        if other == "ours":
             continue
-        if rounds[other] is None:
-            row[other] = "stalls"
+        told = "stalls" if figures is None else median_and_spread(figures)
+        if other == "limit":
+            row["limit"] = told
             continue
-        row[other] = median_and_spread(rounds[other])
-    if isinstance(row.get("peer"), dict):
-        row["times_as_fast"] = ratios(rounds["peer"], ours)
+        name = other.removeprefix(PEER)
+        row["peers"][name] = told
+        if figures is not None:
+            row["times_as_fast"][name] = ratios(figures, ours)
     if isinstance(row.get("limit"), dict):
         row["times_the_limit"] = ratios(ours, rounds["limit"])
         row["limit_name"] = case.limit_name
@@ -42,10 +52,9 @@ def judge(goal, row, key):
     wanted, reached = [], []
     if goal.peer is not None and key[0] == "size":
         wanted.append(f"{goal.peer:g} x as fast")
-        if "times_as_fast" in row:
-            reached.append(row["times_as_fast"]["median"] >= goal.peer)
-        elif row.get("peer") == "stalls":
-            reached.append(True)
+        for name, peer in row["peers"].items():
+            reached.append(peer == "stalls"
+                           or row["times_as_fast"][name]["median"] >= goal.peer)
     if goal.limit is not None and "times_the_limit" in row:
         wanted.append(f"within {goal.limit:g} x")
         reached.append(row["times_the_limit"]["median"] <= goal.limit)
@@ -85,22 +94,33 @@ def label(key):
     return str(name)
 
 
-HEAD = ("what", "ours", "peer", "x as fast", "limit", "x the limit", "goal", "")
+def peers_in(rows):
+    return list(dict.fromkeys(name for row in rows for name in row["peers"]))
 
 
-def cells(row):
+def head(peers):
+    of_peers = [text for name in peers for text in (name, "x as fast")]
+    return ["what", "ours", *of_peers, "limit", "x the limit", "goal", ""]
+
+
+def median_of(figures):
+    return short(figures["median"] if isinstance(figures, dict) else figures)
+
+
+def cells(row, peers):
     verdict = {True: "reached", False: "MISSED", None: ""}[row["reached"]] if row["goal"] else ""
-    figure = [row["ours"], row.get("peer"), row.get("times_as_fast"), row.get("limit"),
-              row.get("times_the_limit")]
-    texts = [with_spread(figure[at]) if at in (2, 4) else
-             short(figure[at]["median"] if isinstance(figure[at], dict) else figure[at])
-             for at in range(len(figure))]
-    return [f"{row['case']} {label(row['key'])}", *texts, row["goal"], verdict]
+    of_peers = [text for name in peers
+                for text in (median_of(row["peers"].get(name)),
+                             with_spread(row["times_as_fast"].get(name)))]
+    return [f"{row['case']} {label(row['key'])}", median_of(row["ours"]), *of_peers,
+            median_of(row.get("limit")), with_spread(row.get("times_the_limit")),
+            row["goal"], verdict]
 
 
 def table(rows):
-    lines = [HEAD, *(cells(row) for row in rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(HEAD))]
+    peers = peers_in(rows)
+    lines = [head(peers), *(cells(row, peers) for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
                      for line in lines)
 
@@ -122,7 +142,8 @@ def position(ratio, left):
     return left + PANEL * (clipped - low) / (high - low)
 
 
-def panel(rows, left, title, field, goal_of, better):
+def panel(rows, left, title, ratio_of, goal_of, better):
+    """ratio_of: what a row shows here, or None."""
     yield f'<text x="{left}" y="20" font-weight="bold">{html.escape(title)}</text>'
     bottom = TOP + ROW * len(rows)
     for decade in DECADES:
@@ -132,10 +153,10 @@ def panel(rows, left, title, field, goal_of, better):
                f'stroke-width="{width}"/>')
         yield f'<text x="{x:.1f}" y="{TOP - 16}" text-anchor="middle">{decade:g}</text>'
     for at, row in enumerate(rows):
-        if field not in row:
+        figures, goal = ratio_of(row), goal_of(row)
+        if figures is None:
             continue
         y = TOP + ROW * at + ROW / 2
-        figures, goal = row[field], goal_of(row)
         good = goal is None or better(figures["median"], goal)
         colour = "#888" if goal is None else "#1a7f37" if good else "#cf222e"
         least, middle, most = (position(figures[name], left)
@@ -151,9 +172,10 @@ def panel(rows, left, title, field, goal_of, better):
 
 def plot(facts, rows, goals):
     """goals: {case name: Goal}"""
-    shown = [row for row in rows if "times_as_fast" in row or "times_the_limit" in row]
+    shown = [row for row in rows if row["times_as_fast"] or "times_the_limit" in row]
+    peers = peers_in(shown)
     height = TOP + ROW * len(shown) + 20
-    width = TEXT + 2 * PANEL + 3 * GAP
+    width = TEXT + (len(peers) + 1) * (PANEL + GAP) + GAP
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
              'font-family="sans-serif" font-size="11">',
              f'<rect width="{width}" height="{height}" fill="#fff"/>',
@@ -164,11 +186,15 @@ def plot(facts, rows, goals):
             parts.append(f'<rect x="0" y="{y}" width="{width}" height="{ROW}" fill="#f4f4f4"/>')
         parts.append(f'<text x="5" y="{y + 12}">'
                      f'{html.escape(row["case"] + " " + label(row["key"]))}</text>')
-    of_size = {"size"}
-    parts.extend(panel(shown, TEXT, "times as fast as the peer (right is better)", "times_as_fast",
-                       lambda row: goals[row["case"]].peer if row["key"][0] in of_size else None,
-                       lambda value, goal: value >= goal))
-    parts.extend(panel(shown, TEXT + PANEL + GAP, "times the limit (left is better)",
-                       "times_the_limit", lambda row: goals[row["case"]].limit,
+    left = TEXT
+    for name in peers:
+        parts.extend(panel(shown, left, f"times as fast as {name} (right is better)",
+                           lambda row, peer=name: row["times_as_fast"].get(peer),
+                           lambda row: goals[row["case"]].peer if row["key"][0] == "size" else None,
+                           lambda value, goal: value >= goal))
+        left += PANEL + GAP
+    parts.extend(panel(shown, left, "times the limit (left is better)",
+                       lambda row: row.get("times_the_limit"),
+                       lambda row: goals[row["case"]].limit,
                        lambda value, goal: value <= goal))
     return "\n".join([*parts, "</svg>"]) + "\n"
