@@ -78,7 +78,8 @@ void store_plainly(std::byte* to, const std::byte* from, std::size_t length) noe
         return;
     }
     std::memcpy(to, from, length - 1);
-    __atomic_store_n(to + length - 1, from[length - 1], __ATOMIC_RELEASE);
+    __atomic_store_n(reinterpret_cast<unsigned char*>(to + length - 1),
+                     std::to_integer<unsigned char>(from[length - 1]), __ATOMIC_RELEASE);
 }
 
 bool store_to_user(std::byte* to, const std::byte* from, std::size_t length) noexcept {

@@ -116,7 +116,9 @@ std::byte* Window::reach(std::uint64_t offset, std::uint64_t length, std::uint64
     for (std::size_t page = first; page <= last; ++page) {
         const auto bits = touched_[page / kPagesAWord].load(std::memory_order_relaxed);
         if ((bits & bit_of(page, write)) != 0) continue;
-        const std::size_t limit = (std::min<std::uint64_t>(end, size_) - 1) / page_size();
+        // the peer says where its region ends, and may say anything
+        const auto ready = std::clamp<std::uint64_t>(end, offset + length, size_);
+        const std::size_t limit = (ready - 1) / page_size();
         if (!touch(page, last, limit, write)) return nullptr;
         break;
     }
