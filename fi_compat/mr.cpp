@@ -97,7 +97,7 @@ int Mr::register_segments(std::span<const iovec> segments, const fi_mr_attr& att
     for (const iovec& segment : segments_) {
         core::MrAttr request{
             .address = segment.iov_base, .length = segment.iov_len, .access = access};
-        if (!mode.virtual_address) request.iova = 0;
+        if (remote_ && !mode.virtual_address) request.iova = 0;
         if (remote_ && !mode.provider_keys)
             request.requested_rkey = static_cast<std::uint32_t>(attr.requested_key);
         auto region = domain_->pd().register_memory(request);

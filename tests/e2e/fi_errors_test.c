@@ -382,16 +382,17 @@ static void use_and_kill(struct rig* rig) {
         const struct fi_cq_err_entry error = rig_next_error(rig, rig->tx);
         CHECK(error.op_context == rig_context(done + errors));
         EQUAL(error.flags, FI_RMA | FI_READ);
-        // The kernel may take the regions of a dead process from a NIC before its connections.
-        const bool region_went = errors == 0 && error.err == FI_EACCES && !rig_chooses_keys(rig);
-        if (!region_went && !rig_is_iwarp(rig))
-            EQUAL(error.err, errors == 0 ? FI_ECONNRESET : FI_ECANCELED);
+        // Of a dead process's objects the kernel may take the region from a NIC first, or the
+        // connection, whose end cancels everything.
+        const bool of_nic = errors == 0 && !rig_chooses_keys(rig) &&
+                            (error.err == FI_EACCES || error.err == FI_ECANCELED);
+        if (!of_nic) EQUAL(error.err, errors == 0 ? FI_ECONNRESET : FI_ECANCELED);
         ++errors;
     }
     // Reads that need no help of the target were done while it was stopped: the next one fails.
     while (errors == 0) {
-        const ssize_t result =
-            fi_read(rig->ep, memory, BIG, NULL, 0, target.address, target.key, rig_context(posted));
+        const ssize_t result = fi_read(rig->ep, memory, BIG, rig_desc(rig, memory, BIG), 0,
+                                       target.address, target.key, rig_context(posted));
         if (result == -FI_EAGAIN) continue;
         MUST(result);
         struct fi_cq_data_entry entry;

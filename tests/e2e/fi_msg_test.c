@@ -96,6 +96,7 @@ static void send_calls(struct rig* rig) {
 
 static void receive_many(struct rig* rig) {
     enum { WINDOW = 32, COUNT = 3000 };
+    rig_need_waiting_messages(rig);
     unsigned char* memory = rig_memory(WINDOW * 1024);
     for (unsigned i = 0; i < WINDOW; ++i)
         MUST(fi_recv(rig->ep, memory + 1024 * i, 1024, rig_desc(rig, memory + 1024 * i, 1024), 0,
@@ -114,6 +115,7 @@ static void receive_many(struct rig* rig) {
 
 static void send_many(struct rig* rig) {
     enum { COUNT = 3000 };
+    rig_need_waiting_messages(rig);
     unsigned char* memory = rig_memory(64 * 1024);
     rig_meet(rig);
     unsigned completed = 0;
@@ -162,6 +164,7 @@ static void send_too_long(struct rig* rig) {
 
 static void receive_multiple(struct rig* rig) {
     enum { BUFFER = 4096, COUNT = 500 };
+    rig_need_waiting_messages(rig);
     unsigned char* memory = rig_memory(2 * BUFFER);
     size_t least = 512;
     MUST(fi_setopt(&rig->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least));
@@ -199,6 +202,7 @@ static void receive_multiple(struct rig* rig) {
 }
 
 static void send_multiple(struct rig* rig) {
+    rig_need_waiting_messages(rig);
     unsigned char* memory = rig_memory(512);
     rig_meet(rig);
     for (unsigned i = 0; i < 500; ++i) {
@@ -249,6 +253,7 @@ static void send_three(struct rig* rig) {
 enum { PEERS = 3, EACH = 200 };
 
 static void receive_shared(struct rig* rig) {
+    rig_need_waiting_messages(rig);
     unsigned char* memory = rig_memory(16 * 64);
     struct fid_ep* eps[PEERS];
     struct sockaddr_in unused;
@@ -288,6 +293,7 @@ static void receive_shared(struct rig* rig) {
 }
 
 static void send_shared(struct rig* rig) {
+    rig_need_waiting_messages(rig);
     struct fid_ep* eps[PEERS];
     struct fi_info* info = rig_find_target(rig);
     for (unsigned i = 0; i < PEERS; ++i) {

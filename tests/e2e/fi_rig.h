@@ -148,6 +148,8 @@ bool rig_can_cancel(const struct rig* rig);     // what the device holds
 uint64_t rig_data_mask(const struct rig* rig);  // 0: no data with writes and messages
 // Before a peer's write with data: where that takes a receive, posts one.
 void rig_await_data(struct rig* rig);
+// The test sends before there are receives: iWARP NICs end the connection then.
+void rig_need_waiting_messages(const struct rig* rig);
 // The test cannot run here, and why. Both roles must come to the same end.
 _Noreturn void rig_skip(const char* reason);
 

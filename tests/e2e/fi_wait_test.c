@@ -235,12 +235,14 @@ static void use_counters(struct rig* rig) {
     MUST(fi_cntr_adderr(writes, 1));
     EQUAL(fi_cntr_readerr(writes), 4);
     CODE(fi_close(&writes->fid), -FI_EBUSY);
-    // A failure counts as one.
-    POST(rig, fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
-                       target.address, target.key + 1, NULL));
-    CODE(fi_cntr_wait(writes, 8, RIG_TIMEOUT_MS), -FI_EAVAIL);
-    EQUAL(fi_cntr_readerr(writes), 5);
-    EQUAL(fi_cntr_read(writes), 7);
+    // A failure counts as one, where the request that failed is known.
+    if (!rig_is_iwarp(rig)) {
+        POST(rig, fi_write(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
+                           target.address, target.key + 1, NULL));
+        CODE(fi_cntr_wait(writes, 8, RIG_TIMEOUT_MS), -FI_EAVAIL);
+        EQUAL(fi_cntr_readerr(writes), 5);
+        EQUAL(fi_cntr_read(writes), 7);
+    }
     rig_expect_nothing(rig->tx);
     rig_meet(rig);
 }

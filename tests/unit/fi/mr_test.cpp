@@ -79,6 +79,11 @@ void modes_choose_addresses_and_keys(void**) {
         const test::FakeMr& fake = *rig.device.mrs().back();
         assert_int_equal(fake.attr.iova.has_value(), row.offsets);
         if (row.offsets) assert_int_equal(*fake.attr.iova, 0);
+        // Local buffers are named by their addresses, and a NIC may take no others.
+        fid_mr* local = nullptr;
+        assert_int_equal(reg(rig, FI_SEND | FI_RECV, 5, 0, &local), 0);
+        assert_false(rig.device.mrs().back()->attr.iova.has_value());
+        assert_int_equal(fi_close(&local->fid), 0);
         assert_int_equal(fake.attr.requested_rkey.has_value(), row.own_keys);
         assert_int_equal(fi_mr_key(mr), row.own_keys ? 5 : fake.rkey());
         std::uint8_t raw[8];
