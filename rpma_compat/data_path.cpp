@@ -17,6 +17,19 @@ std::uint64_t to_wr_id(const void* op_context) {
     return reinterpret_cast<std::uintptr_t>(op_context);
 }
 
+constexpr const char* kNoFlags =
+    "flags are 0: RPMA_F_COMPLETION_ALWAYS or RPMA_F_COMPLETION_ON_ERROR is wanted";
+constexpr const char* kTooLong = "too many bytes for one operation: split it";
+constexpr const char* kRegionMissing =
+    "a region is missing: pass all of them, or none with offsets and length 0";
+constexpr const char* kUnaligned = "the offset of an atomic write is no multiple of 8";
+
+/// Arguments that no operation has, and why.
+int misused(const char* why) {
+    COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_WARNING, "%s", why);
+    return RPMA_E_INVAL;
+}
+
 /// The memory of a read or write. Without both handles it moves nothing, from or to nowhere.
 struct Transfer {
     const rpma_mr_local* local;
@@ -25,10 +38,13 @@ struct Transfer {
     std::size_t remote_offset;
     std::size_t length;
 
-    [[nodiscard]] bool valid() const {
-        if (length > kMaxTransfer) return false;
-        if ((local == nullptr) != (remote == nullptr)) return false;
-        return local != nullptr || (local_offset == 0 && remote_offset == 0 && length == 0);
+    /// What is wrong with it, or null.
+    [[nodiscard]] const char* misuse() const {
+        if (length > kMaxTransfer) return kTooLong;
+        if ((local == nullptr) != (remote == nullptr)) return kRegionMissing;
+        const bool valid =
+            local != nullptr || (local_offset == 0 && remote_offset == 0 && length == 0);
+        return valid ? nullptr : kRegionMissing;
     }
 };
 
@@ -46,7 +62,9 @@ int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local
 }
 
 int post_transfer(rpma_conn* conn, core::WorkRequest request, const Transfer& transfer, int flags) {
-    if (conn == nullptr || flags == 0 || !transfer.valid()) return RPMA_E_INVAL;
+    if (conn == nullptr) return RPMA_E_INVAL;
+    if (flags == 0) return misused(kNoFlags);
+    if (const char* const why = transfer.misuse()) return misused(why);
     request.flags = to_send_flags(flags);
     if (transfer.remote != nullptr) {
         const auto target = to_target(*transfer.remote, transfer.remote_offset);
@@ -58,9 +76,10 @@ int post_transfer(rpma_conn* conn, core::WorkRequest request, const Transfer& tr
 
 int post_message(rpma_conn* conn, core::WorkRequest request, const rpma_mr_local* src,
                  std::size_t offset, std::size_t length, int flags) {
-    if (conn == nullptr || flags == 0) return RPMA_E_INVAL;
-    if (src == nullptr && (offset != 0 || length != 0)) return RPMA_E_INVAL;
-    if (length > kMaxTransfer) return RPMA_E_INVAL;
+    if (conn == nullptr) return RPMA_E_INVAL;
+    if (flags == 0) return misused(kNoFlags);
+    if (src == nullptr && (offset != 0 || length != 0)) return misused(kRegionMissing);
+    if (length > kMaxTransfer) return misused(kTooLong);
     request.flags = to_send_flags(flags);
     return post(*conn, request, src, offset, length);
 }
@@ -114,8 +133,9 @@ int rpma_write_with_imm(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset,
 int rpma_atomic_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, const char src[8],
                       int flags, const void* op_context) {
     return c_boundary([&] {
-        if (conn == nullptr || dst == nullptr || src == nullptr || flags == 0) return RPMA_E_INVAL;
-        if (dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) return RPMA_E_INVAL;
+        if (conn == nullptr || dst == nullptr || src == nullptr) return RPMA_E_INVAL;
+        if (flags == 0) return misused(kNoFlags);
+        if (dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) return misused(kUnaligned);
         const core::Status posted = conn->extended_ops->post_atomic_write(
             *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
             to_target(*dst, dst_offset), src);
@@ -128,7 +148,8 @@ int rpma_atomic_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, c
 int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t len,
                rpma_flush_type type, int flags, const void* op_context) {
     return c_boundary([&] {
-        if (conn == nullptr || dst == nullptr || flags == 0) return RPMA_E_INVAL;
+        if (conn == nullptr || dst == nullptr) return RPMA_E_INVAL;
+        if (flags == 0) return misused(kNoFlags);
         const FlushRow& row = flush_row(number_of(type));
         if (row.needs_direct_write && !conn->direct_write_to_pmem.load(std::memory_order_relaxed)) {
             COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_ERROR,
@@ -171,8 +192,8 @@ int rpma_recv(rpma_conn* conn, rpma_mr_local* dst, size_t offset, size_t len,
               const void* op_context) {
     return c_boundary([&] {
         if (conn == nullptr) return RPMA_E_INVAL;
-        if (dst == nullptr && (offset != 0 || len != 0)) return RPMA_E_INVAL;
-        if (len > kMaxTransfer) return RPMA_E_INVAL;
+        if (dst == nullptr && (offset != 0 || len != 0)) return misused(kRegionMissing);
+        if (len > kMaxTransfer) return misused(kTooLong);
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
             const core::Status posted = conn->parts.qp->post_receive(request);
             count_post(conn->statistics, core::Stat::receives, len, posted);

@@ -51,13 +51,14 @@ int threshold(rpma_log_threshold which) {
 constexpr int kLevelDistance = RPMA_LOG_LEVEL_ERROR - static_cast<int>(core::LogLevel::error);
 static_assert(static_cast<int>(core::LogLevel::debug) + kLevelDistance == RPMA_LOG_LEVEL_DEBUG);
 
-/// What FABRIC_COMPAT_LOG adds to what the program has set; read once, since it may be asked for at
-/// every call.
+/// What FABRIC_COMPAT_LOG and FABRIC_COMPAT_EXPLAIN add to what the program has set; read once,
+/// since it may be asked for at every call.
 int asked_for_stderr() {
     static const int level = [] {
+        const bool explains = core::setting_number(core::Setting::explain) != 0;
+        const int least = explains ? RPMA_LOG_LEVEL_WARNING : RPMA_LOG_DISABLED;
         const auto asked = core::stderr_log_level();
-        return asked ? static_cast<int>(*asked) + kLevelDistance
-                     : static_cast<int>(RPMA_LOG_DISABLED);
+        return asked ? std::max(least, static_cast<int>(*asked) + kLevelDistance) : least;
     }();
     return level;
 }

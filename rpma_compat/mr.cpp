@@ -63,7 +63,12 @@ int rpma_mr_reg(rpma_peer* peer, void* ptr, size_t size, int usage, rpma_mr_loca
     return c_boundary([&] {
         if (peer == nullptr || ptr == nullptr || size == 0 || mr_ptr == nullptr)
             return RPMA_E_INVAL;
-        if (usage == 0 || (usage & ~all_usages()) != 0) return RPMA_E_INVAL;
+        if (usage == 0 || (usage & ~all_usages()) != 0) {
+            COMPAT_RPMA_LOG(RPMA_LOG_LEVEL_WARNING,
+                            "the usage says nothing or what there is not: RPMA_MR_USAGE_* say what "
+                            "the region is for");
+            return RPMA_E_INVAL;
+        }
         auto mr = std::make_unique<rpma_mr_local>();
         auto region = register_region(*peer, ptr, size, usage);
         if (!region) return COMPAT_RPMA_FAILED(provider, "ibv_reg_mr", region.error());

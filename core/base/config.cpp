@@ -25,8 +25,8 @@ constexpr std::array kSettings{
         "to its acceptance"},
     SettingRow{
         Setting::explain, "FABRIC_COMPAT_EXPLAIN", "0", "0|1",
-        "libfabric: write to stderr why fi_getinfo refused each provider that it did not return, "
-        "and why a connection could not be made; librpma: FABRIC_COMPAT_LOG=warning"},
+        "write to stderr why a call was refused or a connection could not be made; libfabric: why "
+        "fi_getinfo refused each provider that it did not return"},
     SettingRow{
         Setting::log, "FABRIC_COMPAT_LOG", "off", "off|error|warning|notice|info|debug",
         "write log lines up to this level to stderr, whatever the program has set; libfabric "

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What a new user makes wrong is told with its cause and what to do, to whoever asks with
-FABRIC_COMPAT_LOG=warning.
+FABRIC_COMPAT_EXPLAIN=1 or with FABRIC_COMPAT_LOG=warning.
 
-usage: mistakes_test.py RPMA-CLIENT FI-CLIENT      COMPAT_PRELOAD: what to preload
+usage: mistakes_test.py RPMA-CLIENT FI-CLIENT MISUSES      COMPAT_PRELOAD: what to preload
 """
 import os
 import subprocess
@@ -22,7 +22,7 @@ def errors_of(program, *arguments, **variables):
 
 
 def main():
-    rpma, fabric = sys.argv[1:]
+    rpma, fabric, misuses = sys.argv[1:]
     cases = [
         (rpma, [NO_NAME, "7000"], {}, [NO_NAME, "is it an address, or a name"]),
         (fabric, [NO_NAME, "7000"], {}, [NO_NAME, "an address or a name"]),
@@ -31,14 +31,17 @@ def main():
                                "its port?"]),
         (fabric, REFUSED, {"FI_PROVIDER": "compact"},
          ["not selected by FI_PROVIDER compact", "compat", "tcp", "or ask for none"]),
+        (misuses, [], {}, ["RPMA_MR_USAGE_* say what the region is for"]),
     ]
     faults = []
     for program, arguments, variables, parts in cases:
         name = f"{os.path.basename(program)} {' '.join(arguments)} {variables}"
-        status, errors = errors_of(program, *arguments, FABRIC_COMPAT_LOG="warning", **variables)
-        if status != 1:
-            faults.append(f"{name}: status {status}: {errors}")
-        faults.extend(f"{name}: no {part!r} in:\n{errors}" for part in parts if part not in errors)
+        for asking in {"FABRIC_COMPAT_EXPLAIN": "1"}, {"FABRIC_COMPAT_LOG": "warning"}:
+            status, errors = errors_of(program, *arguments, **asking, **variables)
+            if status != 1:
+                faults.append(f"{name} {asking}: status {status}: {errors}")
+            faults.extend(f"{name} {asking}: no {part!r} in:\n{errors}"
+                          for part in parts if part not in errors)
         _, errors = errors_of(program, *arguments, **variables)
         if len(errors.splitlines()) != 1:  # what the program says itself
             faults.append(f"{name}: without being asked:\n{errors}")

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rpma_read, rpma_write, rpma_send, their variants with immediate data, and rpma_recv.
 #include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
 
 #include "tests/unit/rpma/rig.hpp"
 
@@ -113,12 +116,31 @@ void bit_1_of_the_flags_asks_for_a_completion_and_nothing_else_does(void** state
     }
 }
 
-void flags_of_0_are_refused(void** state) {
+int g_explained = 0;
+void look_for_the_flags(rpma_log_level level, const char*, int, const char*, const char* format,
+                        ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (level == RPMA_LOG_LEVEL_WARNING && std::strstr(text, "RPMA_F_COMPLETION_ALWAYS") != nullptr)
+        ++g_explained;
+}
+
+void flags_of_0_are_refused_and_explained(void** state) {
     Rig& rig = of(state);
     Arguments arguments = whole(rig);
     arguments.flags = 0;
-    for (const Operation& operation : kOperations)
+    rpma_log_set_function(look_for_the_flags);
+    g_explained = 0;
+    int refused = 0;
+    for (const Operation& operation : kOperations) {
         assert_int_equal(operation.post(arguments), RPMA_E_INVAL);
+        ++refused;
+    }
+    rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION);
+    assert_int_equal(g_explained, refused);
     assert_int_equal(qp_of(rig).posted.size(), 0);
 }
 
@@ -292,7 +314,7 @@ int main() {
     const CMUnitTest tests[] = {
         TEST(request_carries_what_was_given),
         TEST(bit_1_of_the_flags_asks_for_a_completion_and_nothing_else_does),
-        TEST(flags_of_0_are_refused),
+        TEST(flags_of_0_are_refused_and_explained),
         TEST(missing_connection_is_refused),
         TEST(one_region_without_the_other_is_refused),
         TEST(without_regions_offsets_and_length_must_be_0),
