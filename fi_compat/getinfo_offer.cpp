@@ -176,6 +176,9 @@ void cut_domain(fi_domain_attr& domain, const fi_domain_attr* asked) {
     domain.domain = asked->domain;
     domain.threading = or_default(asked->threading, domain.threading);
     domain.progress = or_default(asked->progress, domain.progress);
+    // Programs of 1.x look for what they asked for; anything else asks for nothing.
+    if (number_in(asked->control_progress) == FI_PROGRESS_MANUAL)
+        domain.control_progress = FI_PROGRESS_MANUAL;
     domain.resource_mgmt = or_default(asked->resource_mgmt, domain.resource_mgmt);
     domain.av_type = or_default(asked->av_type, domain.av_type);
 }

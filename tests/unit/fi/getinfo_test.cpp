@@ -193,6 +193,7 @@ void what_was_asked_is_given_back(void** state) {
     hints.rx_attr->size = 19;
     hints.domain_attr->threading = FI_THREAD_DOMAIN;
     hints.domain_attr->progress = FI_PROGRESS_MANUAL;
+    hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints.domain_attr->resource_mgmt = FI_RM_DISABLED;
     hints.domain_attr->av_type = FI_AV_TABLE;
     assert_int_equal(rig.get(), 0);
@@ -204,6 +205,7 @@ void what_was_asked_is_given_back(void** state) {
     assert_int_equal(info.rx_attr->size, 19);
     assert_int_equal(info.domain_attr->threading, FI_THREAD_DOMAIN);
     assert_int_equal(info.domain_attr->progress, FI_PROGRESS_MANUAL);
+    assert_int_equal(info.domain_attr->control_progress, FI_PROGRESS_MANUAL);
     assert_int_equal(info.domain_attr->resource_mgmt, FI_RM_DISABLED);
     assert_int_equal(info.domain_attr->av_type, FI_AV_TABLE);
     assert_int_equal(info.mode, 0);
