@@ -13,9 +13,10 @@ bool is_atomic(Opcode opcode) {
            opcode == Opcode::atomic_write;
 }
 
-Status check(const WorkRequest& request, const Limits& limits) {
+Status check(const WorkRequest& request) {
+    static const std::uint64_t max_message = device().limits().max_message;
     const std::uint64_t length = total_length(request.sges);
-    if (length > limits.max_message) return failure(Errc::too_long);
+    if (length > max_message) return failure(Errc::too_long);
     if (is_atomic(request.opcode) &&
         (length != kAtomicBytes || request.remote_address % kAtomicBytes != 0))
         return failure(Errc::invalid_argument);
@@ -25,11 +26,10 @@ Status check(const WorkRequest& request, const Limits& limits) {
 }  // namespace
 
 Status SoftQp::post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept {
-    const Limits& limits = device().limits();
     std::size_t good = 0;
     Status checked;
     for (; good < requests.size(); ++good) {
-        checked = check(requests[good], limits);
+        checked = check(requests[good]);
         if (!checked) break;
     }
     const Status status = stream_->post_send(requests.first(good), posted);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "core/device/soft/user_memory.hpp"
 #include "core/device/soft/wire/crc32c.hpp"
@@ -16,6 +17,24 @@ namespace {
 constexpr std::size_t kMaxPieces = 8;  // of one FPDU
 constexpr std::size_t kFrameBytes =
     wire::kFpduLengthBytes + wire::kMaxHeaderBytes + 3 + wire::kCrcBytes;
+
+/// What the pieces of one FPDU need while they are looked at; as many as there are.
+class Pins {
+public:
+    Pins() noexcept {}
+    Pins(const Pins&) = delete;
+    ~Pins() {
+        while (count_ != 0) std::destroy_at(&pins_[--count_]);
+    }
+    Pin& add() noexcept { return *std::construct_at(&pins_[count_++]); }
+    const Pin& operator[](std::size_t at) const noexcept { return pins_[at]; }
+
+private:
+    union {  // not made before they are needed: most FPDUs have one piece
+        Pin pins_[kMaxPieces];
+    };
+    std::size_t count_ = 0;
+};
 
 bool copy_piece(std::byte* to, const Payload& piece, const Pin& pin) noexcept {
     if (piece.length == 0) return true;
@@ -71,11 +90,11 @@ Fault TxBatch::pin(const Payload& piece, Pin& pin) const noexcept {
 
 Fault TxBatch::add_fpdu(std::span<const std::byte> header,
                         std::span<const Payload> pieces) noexcept {
-    std::array<Pin, kMaxPieces> pins;
+    Pins pins;
     std::size_t payload = 0;
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        if (const Fault fault = pin(pieces[i], pins[i]); fault != Fault::none) return fault;
-        payload += pieces[i].length;
+    for (const Payload& piece : pieces) {
+        if (const Fault fault = pin(piece, pins.add()); fault != Fault::none) return fault;
+        payload += piece.length;
     }
     const std::size_t ulpdu = header.size() + payload;
     const std::size_t padding = wire::fpdu_padding(ulpdu);
