@@ -2,6 +2,7 @@
 #include "core/rdm/hub.hpp"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -115,7 +116,9 @@ Endpoint::~Endpoint() {
 // --- progress
 
 void Endpoint::progress() noexcept {
-    if (is_parents() || !matcher_->try_lock()) return;
+    if (is_parents()) return;
+    // Whoever holds the lock, or is to get it, may wait for the CPU of this very poller.
+    if (!matcher_->try_lock()) return static_cast<void>(sched_yield());
     note_program();
     const std::uint32_t interval =
         has_thread_.load(std::memory_order_relaxed) ? kPollsPerLook : kPollsPerLookAlone;
