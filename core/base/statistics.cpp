@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "core/base/config.hpp"
 #include "core/base/lock.hpp"
@@ -34,6 +35,10 @@ constexpr std::array kRows{
     StatRow{Stat::flush_bytes, "flush_bytes", "bytes that these flushes name"},
     StatRow{Stat::receive_bytes, "receive_bytes", "bytes of these buffers"},
     StatRow{Stat::queue_full, "queue_full", "posts refused because a queue was full"},
+    StatRow{Stat::not_connected, "not_connected", "posts refused until a connection stands"},
+    StatRow{Stat::peer_busy, "peer_busy", "posts refused until the peer has taken earlier ones"},
+    StatRow{Stat::receiver_not_ready, "receiver_not_ready",
+            "messages that came before a receive for them"},
     StatRow{Stat::completions, "completions", "successes that the program was told of"},
     StatRow{Stat::errors, "errors", "requests that failed by themselves"},
     StatRow{Stat::flushed, "flushed", "requests that failed because their connection had"},
@@ -126,7 +131,12 @@ std::span<const StatRow> stat_rows() noexcept {
     return kRows;
 }
 
-Statistics::Statistics() noexcept : block_(&g_overflow) {
+Statistics::Statistics(StatScope scope) noexcept : block_(&g_overflow) {
+    if (scope == StatScope::internal) {
+        own_.reset(new (std::nothrow) StatBlock{});
+        if (own_) block_ = own_.get();
+        return;
+    }
     const std::lock_guard guard(g_page.lock);
     if (!ensure_page()) return;
     StatisticsHeader& header = *g_page.header;
@@ -146,7 +156,7 @@ Statistics::Statistics() noexcept : block_(&g_overflow) {
 }
 
 Statistics::~Statistics() {
-    if (block_ == &g_overflow) return;
+    if (block_ == &g_overflow || own_) return;
     const std::lock_guard guard(g_page.lock);
     g_page.free[g_page.free_count++] = static_cast<std::uint16_t>(block_ - block_at(0));
 }

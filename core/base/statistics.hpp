@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace compat::core {
@@ -25,10 +26,14 @@ enum class Stat : std::uint8_t {
     atomic_bytes,
     flush_bytes,
     receive_bytes,
-    queue_full,   ///< posts to be tried again
-    completions,  ///< successes that the program was told of
-    errors,       ///< requests that failed by themselves
-    flushed,      ///< requests that failed because the connection had
+    // posts to be tried again, by what they met
+    queue_full,
+    not_connected,  ///< connectionless endpoints only, as the next
+    peer_busy,
+    receiver_not_ready,  ///< at the receiver
+    completions,         ///< successes that the program was told of
+    errors,              ///< requests that failed by themselves
+    flushed,             ///< requests that failed because the connection had
     count_
 };
 constexpr std::size_t kStats = static_cast<std::size_t>(Stat::count_);
@@ -65,18 +70,22 @@ struct alignas(64) StatBlock {
         add_shared(static_cast<Stat>(of_bytes), bytes);
     }
 };
-static_assert(sizeof(StatBlock) == 128);
+static_assert(sizeof(StatBlock) == 192);
+
+/// What the engine uses for its own purposes is not what the program does.
+enum class StatScope : std::uint8_t { program, internal };
 
 /// A queue's block for the time of its life.
 class Statistics {
 public:
-    Statistics() noexcept;
+    explicit Statistics(StatScope scope = StatScope::program) noexcept;
     ~Statistics();
     Statistics(const Statistics&) = delete;
     Statistics& operator=(const Statistics&) = delete;
     StatBlock* operator->() const noexcept { return block_; }
 
 private:
+    std::unique_ptr<StatBlock> own_;  ///< of an internal one: on no page
     StatBlock* block_;
 };
 

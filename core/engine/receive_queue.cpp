@@ -17,13 +17,16 @@ std::uint32_t sge_length(std::uint64_t length) noexcept {
 
 }  // namespace
 
-ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge) noexcept
-    : depth_(depth), max_sge_(std::clamp<std::uint32_t>(max_sge, 1, kMaxSegments)) {}
+ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge, StatScope scope) noexcept
+    : depth_(depth),
+      max_sge_(std::clamp<std::uint32_t>(max_sge, 1, kMaxSegments)),
+      statistics_(scope) {}
 
 Result<std::unique_ptr<ReceiveQueue>> ReceiveQueue::create(std::uint32_t depth,
-                                                           std::uint32_t max_sge) noexcept {
+                                                           std::uint32_t max_sge,
+                                                           StatScope scope) noexcept {
     if (depth == 0) return failure(Errc::invalid_argument);
-    std::unique_ptr<ReceiveQueue> queue(new (std::nothrow) ReceiveQueue(depth, max_sge));
+    std::unique_ptr<ReceiveQueue> queue(new (std::nothrow) ReceiveQueue(depth, max_sge, scope));
     if (!queue) return failure(Errc::no_memory);
     queue->records_.reset(new (std::nothrow) Record[depth]);
     queue->sges_.reset(new (std::nothrow) Sge[std::size_t{depth} * queue->max_sge_]);

@@ -39,8 +39,8 @@ struct ReceivePort {
 class ReceiveQueue {
 public:
     /// Errors: invalid_argument (depth 0), no_memory.
-    static Result<std::unique_ptr<ReceiveQueue>> create(std::uint32_t depth,
-                                                        std::uint32_t max_sge) noexcept;
+    static Result<std::unique_ptr<ReceiveQueue>> create(
+        std::uint32_t depth, std::uint32_t max_sge, StatScope scope = StatScope::program) noexcept;
 
     /// From here on receives go to the device, those held back first.
     /// Errors: those of the device's post_receive().
@@ -82,7 +82,7 @@ private:
         bool multiple = false;
     };
 
-    ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge) noexcept;
+    ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge, StatScope scope) noexcept;
     [[nodiscard]] std::span<Sge> sges_of(const Record& record) noexcept;
 
     // With the lock held:

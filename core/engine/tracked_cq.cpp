@@ -14,7 +14,8 @@ TrackedCq::TrackedCq(const TrackedCqAttr& attr, std::unique_ptr<CompletionChanne
     : keeps_entries_(attr.keeps_entries),
       channel_(std::move(channel)),
       queue_(std::move(queue)),
-      space_(attr.size) {}
+      space_(attr.size),
+      statistics_(attr.scope) {}
 
 Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
                                                      const TrackedCqAttr& attr) noexcept {
@@ -130,13 +131,13 @@ bool TrackedCq::prepare(std::size_t count) noexcept {
 Status TrackedCq::push(const Completion& completion) noexcept {
     {
         const std::lock_guard guard(lock_);
+        count(completion.status);
         if (!keeps_entries_) {
             if (completion.reserved) space_.release(1);
             return {};
         }
         if (Status room = ring_.ensure_room(1); !room) return room;
         ring_.push(completion);
-        count(completion.status);
     }
     wake();
     return {};

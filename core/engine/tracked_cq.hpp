@@ -28,6 +28,7 @@ struct TrackedCqAttr {
     std::uint32_t size = 0;          ///< entries that posts may have on their way or unread
     bool keeps_entries = true;       ///< false: for counters only, entries are dropped
     std::uint32_t device_depth = 0;  ///< of the device's queue at first; 0: as size says
+    StatScope scope = StatScope::program;
 };
 
 class TrackedCq {

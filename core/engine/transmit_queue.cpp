@@ -26,6 +26,7 @@ TransmitQueue::TransmitQueue(TrackedCq& cq, const TransmitAttr& attr) noexcept
       space_(&cq.space()),
       simple_max_(std::min(attr.split.max_message, kMaxSimpleLength)),
       max_inline_(attr.max_inline),
+      statistics_(attr.scope),
       cq_(cq),
       split_(attr.split),
       max_inject_(attr.max_inject),

@@ -39,6 +39,7 @@ struct TransmitAttr {
     std::uint32_t max_inline = 0;           ///< bytes, of the QP
     std::size_t max_inject = 0;             ///< the longest operation with OpFlag::inject
     ProtectionDomain* bounce_pd = nullptr;  ///< null: the device takes unregistered memory
+    StatScope scope = StatScope::program;
 };
 
 class TransmitQueue {

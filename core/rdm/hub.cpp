@@ -57,7 +57,8 @@ Status Endpoint::start() noexcept {
     slots_.prepare(limits_.unregistered_local ? nullptr : attr_.pd, kMaxSlots);
     const std::uint32_t depth =
         is_iwarp_nic() ? std::min(kIwarpDepth, limits_.max_cqe) : kFirstDepth;
-    auto cq = TrackedCq::create(*attr_.device, {.size = kUnbounded, .device_depth = depth});
+    auto cq = TrackedCq::create(
+        *attr_.device, {.size = kUnbounded, .device_depth = depth, .scope = StatScope::internal});
     if (!cq) return failure(cq.error());
     cq_ = std::move(*cq);
     if (Status listening = listen(); !listening) return listening;

@@ -130,6 +130,13 @@ private:
     Status describe(Transfer& transfer, const Message& message, Header& header) noexcept;
     Status complete_unreachable(Peer& peer, OpKind kind, bool entry, void* context,
                                 std::uint64_t flags) noexcept;
+    /// An operation of the program has been accepted.
+    void count_post(Stat kind, std::uint64_t length) noexcept { statistics_->post(kind, length); }
+    /// Why a post cannot be accepted now.
+    Status refuse(Stat why) noexcept {
+        refused_for_ = why;
+        return failure(Errc::would_block);
+    }
     bool needs_record(OpFlags flags, OpKind kind) const noexcept;
     template <class AnyOperation>
     Status register_local(Transfer& transfer, AnyOperation& operation,
@@ -212,6 +219,8 @@ private:
     std::size_t unexpected_bytes_ = 0;
     std::uint32_t waiting_count_ = 0;  ///< things that could not be posted
     std::uint32_t leaving_count_ = 0;  ///< connections that drain or are gone
+    Statistics statistics_;            ///< of posts; the program's CQs count how they end
+    Stat refused_for_ = Stat::queue_full;
     std::vector<IndexRow> by_index_;
     Peers peers_;
     // Children before parents at the end.

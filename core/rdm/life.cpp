@@ -42,10 +42,11 @@ Status Endpoint::furnish(Connection& connection) noexcept {
                          .max_message = limits_.max_message},
                .max_inline = max_inline,
                .max_inject = inject,
-               .bounce_pd = limits_.unregistered_local ? nullptr : attr_.pd});
+               .bounce_pd = limits_.unregistered_local ? nullptr : attr_.pd,
+               .scope = StatScope::internal});
     if (!transmit) return failure(transmit.error());
     connection.transmit = std::move(*transmit);
-    auto receive = ReceiveQueue::create(kBuffers, 1);
+    auto receive = ReceiveQueue::create(kBuffers, 1, StatScope::internal);
     if (!receive) return failure(receive.error());
     connection.receive = std::move(*receive);
     auto qp = TrackedQp::create(

@@ -69,9 +69,13 @@ Result<Posted*> Matcher::take_record(const MessageReceive& receive) noexcept {
     if (receive.local.size() > kMaxSegments || (receive.multiple && receive.local.size() > 1))
         return failure(Errc::invalid_argument);
     Posted* const posted = free_.pop();
-    if (posted == nullptr) return failure(Errc::would_block);
+    if (posted == nullptr) {
+        statistics_->add(Stat::queue_full, 1);
+        return failure(Errc::would_block);
+    }
     --free_count_;
     fill(*posted, receive);
+    statistics_->post(Stat::receives, posted->room);
     return posted;
 }
 

@@ -127,6 +127,7 @@ private:
     std::array<List<Posted>, 2> posted_;
     std::array<List<Unexpected>, 2> kept_;
     List<Unexpected> claimed_;
+    Statistics statistics_;
 };
 
 template <class Drops>

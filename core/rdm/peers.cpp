@@ -59,17 +59,17 @@ AddressIndex Endpoint::index_of(Peer& peer) noexcept {
 Result<Connection*> Endpoint::reach(Peer& peer) noexcept {
     if (peer.connection != nullptr) {
         if (peer.connection->state == Connection::State::open) return peer.connection;
-        return failure(Errc::would_block);
+        return failure(refuse(Stat::not_connected).error());
     }
     const auto now = Clock::now();
     if (peer.failed) {
         if (now - peer.failed_at < kFailureIsOld) return failure(Errc::unreachable);
         peer.failed = false;
     }
-    if (now < peer.retry_at) return failure(Errc::would_block);
+    if (now < peer.retry_at) return failure(refuse(Stat::not_connected).error());
     const Status asked = connect(peer);
     if (!asked) return failure(asked.error());
-    return failure(Errc::would_block);
+    return failure(refuse(Stat::not_connected).error());
 }
 
 }  // namespace compat::core::rdm

@@ -109,6 +109,7 @@ void Endpoint::on_acknowledge(Connection& connection, const Header& header) noex
 /// Moves it out of the way if there is memory; otherwise it stays where it is, and the peer will
 /// have to wait.
 void Endpoint::keep(const Arrival& arrival, Buffer& buffer) noexcept {
+    statistics_->add(Stat::receiver_not_ready, 1);
     const std::size_t length = sizeof(Copy) + arrival.message.size();
     void* memory = nullptr;
     if (unexpected_bytes_ + length <= attr_.max_unexpected)
@@ -197,8 +198,10 @@ void Endpoint::finish_receive(Placement& placement, const Header& header, Peer& 
                           .has_imm = header.flags.has(HeaderFlag::data)};
     const bool wanted = posted.entry || !good;
     completion.buffer_released = matcher_->release(*placement.posted);
-    if (wanted || completion.buffer_released) push(*attr_.receive_cq, completion);
+    const bool tells = wanted || completion.buffer_released;
+    if (tells) push(*attr_.receive_cq, completion);
     if (attr_.receive_counter == nullptr) return;
+    if (!tells) statistics_->add(Stat::completions, 1);
     if (good)
         attr_.receive_counter->tick(completion.length);
     else

@@ -14,6 +14,12 @@ std::span<const LocalBuffer> local_of(const Operation& operation) noexcept {
 std::span<const LocalBuffer> local_of(const SingleOperation& operation) noexcept {
     return {&operation.local, operation.local.length != 0 ? 1U : 0U};
 }
+std::uint64_t length_of(const Operation& operation) noexcept {
+    return operation.length;
+}
+std::uint64_t length_of(const SingleOperation& operation) noexcept {
+    return operation.local.length;
+}
 void set_local(Operation& operation, std::span<const LocalBuffer> local) noexcept {
     operation.local = local;
 }
@@ -36,7 +42,10 @@ Status Endpoint::with_progress(const Try& attempt) noexcept {
     note_program();
     take_cm_events();
     run(1);
-    return attempt();
+    refused_for_ = Stat::queue_full;
+    status = attempt();
+    if (!status && status.error().code == Errc::would_block) statistics_->add(refused_for_, 1);
+    return status;
 }
 
 bool Endpoint::reserve(bool entry) noexcept {
@@ -121,10 +130,16 @@ Status Endpoint::try_send(AddressIndex to, const Message& message) noexcept {
     const auto peer = peer_at(to);
     if (!peer) return failure(peer.error());
     const auto connection = reach(**peer);
-    if (connection) return send_on(**connection, message);
-    if (connection.error().code != Errc::unreachable) return failure(connection.error());
-    return complete_unreachable(**peer, OpKind::send, message.flags.has(MessageFlag::entry),
-                                message.context, message.entry_flags);
+    Status sent;
+    if (connection)
+        sent = send_on(**connection, message);
+    else if (connection.error().code == Errc::unreachable)
+        sent = complete_unreachable(**peer, OpKind::send, message.flags.has(MessageFlag::entry),
+                                    message.context, message.entry_flags);
+    else
+        sent = failure(connection.error());
+    if (sent) count_post(Stat::sends, message.length);
+    return sent;
 }
 
 Status Endpoint::send_on(Connection& connection, const Message& message) noexcept {
@@ -134,7 +149,7 @@ Status Endpoint::send_on(Connection& connection, const Message& message) noexcep
     const bool fenced = message.flags.has(MessageFlag::fence);
     if (connection.untold != 0) return failure(Errc::would_block);
     if (!connection.data.may_send() || (fenced && connection.peer.awaiting_peer != 0))
-        return failure(Errc::would_block);
+        return refuse(Stat::peer_busy);
     Transfer* const transfer = begin(connection, Transfer::Kind::message, OpKind::send, entry);
     if (transfer == nullptr) return failure(Errc::would_block);
     transfer->context = message.context;
@@ -256,7 +271,11 @@ Status Endpoint::register_local(Transfer& transfer, AnyOperation& operation,
 
 template <class AnyOperation>
 Status Endpoint::post(AddressIndex to, AnyOperation operation) noexcept {
-    return with_progress([&] { return try_post(to, operation); });
+    return with_progress([&] {
+        Status posted = try_post(to, operation);
+        if (posted) count_post(stat_of(operation.opcode), length_of(operation));
+        return posted;
+    });
 }
 template Status Endpoint::post(AddressIndex to, Operation operation) noexcept;
 template Status Endpoint::post(AddressIndex to, SingleOperation operation) noexcept;
@@ -278,7 +297,7 @@ Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
     // Such a write takes one of the peer's buffers.
     const bool takes_buffer =
         told || (given.opcode == Opcode::write_imm && !limits_.imm_without_receive);
-    if (takes_buffer && !connection.data.may_send()) return failure(Errc::would_block);
+    if (takes_buffer && !connection.data.may_send()) return refuse(Stat::peer_busy);
     const auto local = local_of(given);
     const bool keyless = !limits_.unregistered_local && !given.flags.has(OpFlag::inject) &&
                          std::any_of(local.begin(), local.end(), [](const LocalBuffer& buffer) {
@@ -362,6 +381,7 @@ void Endpoint::complete(Transfer& transfer, WcStatus status, std::uint32_t vendo
     drop_transfer(transfer);
     if (tells) push(*attr_.transmit_cq, completion);
     if (own == nullptr) return;
+    if (!tells) statistics_->add(Stat::completions, 1);
     if (good)
         own->tick(length);
     else

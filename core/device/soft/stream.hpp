@@ -23,6 +23,7 @@
 #include "core/base/lock.hpp"
 #include "core/base/origin.hpp"
 #include "core/base/ring.hpp"
+#include "core/base/statistics.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/device/device.hpp"
 #include "core/device/soft/cm.hpp"
@@ -364,6 +365,7 @@ private:
     std::size_t parked_begin_ = 0;
     bool receive_missing_ = false;  // why take_segment() returned false
     bool rnr_timer_runs_ = false;   // for the first parked message
+    Statistics statistics_;
     std::optional<Parting> parting_;
     std::optional<std::uint64_t> immediate_of_send_;
     std::uint64_t write_length_ = 0;  // of the write message that is arriving or came last

@@ -205,7 +205,10 @@ bool Stream::take_or_park(const wire::Segment& segment, std::span<const std::byt
 }
 
 bool Stream::park(std::span<const std::byte> ulpdu) noexcept {
-    if (!waiting()) notice_due_ = own_peer_;
+    if (!waiting()) {
+        notice_due_ = own_peer_;
+        statistics_->add(Stat::receiver_not_ready, 1);
+    }
     const ParkedHeader header{static_cast<std::uint32_t>(ulpdu.size()), rx_before_};
     const auto bytes = std::as_bytes(std::span(&header, 1));
     try {
