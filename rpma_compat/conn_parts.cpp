@@ -15,6 +15,7 @@ constexpr std::uint32_t kMaxInline = 8;  ///< bytes; what an emulated atomic wri
 }  // namespace
 
 ConnParts::~ConnParts() {
+    end_trace();
     if (qp == nullptr || srq_rcq_ == nullptr) return;
     const std::uint32_t number = qp->number();
     qp.reset();
@@ -71,7 +72,25 @@ int ConnParts::make_qp(rpma_peer& peer, const rpma_conn_cfg& cfg) {
     auto created = id->create_qp(attr);
     if (!created) return COMPAT_RPMA_FAILED(provider, "rdma_create_qp", created.error());
     qp = std::move(*created);
+    start_trace(srq);
     return kSuccess;
+}
+
+void ConnParts::start_trace(const rpma_srq* srq) {
+    trace = core::RequestTrace::create(qp->number(), id->peer_address());
+    if (trace == nullptr) return;
+    for (const rpma_cq* queue : {cq.get(), rcq.get(), srq_rcq_})
+        if (queue != nullptr) queue->queue->add_trace(*trace);
+    const bool completes_here = srq != nullptr && srq_rcq_ == nullptr && srq->trace != nullptr;
+    if (!completes_here) return;
+    srq_trace_ = srq->trace.get();
+    cq->queue->add_trace(*srq_trace_);
+}
+
+void ConnParts::end_trace() noexcept {
+    if (trace == nullptr) return;
+    for (const rpma_cq* queue : {cq.get(), rcq.get(), srq_rcq_})
+        if (queue != nullptr) queue->queue->remove_trace(*trace);
 }
 
 rpma_conn_private_data ConnParts::private_data() const noexcept {

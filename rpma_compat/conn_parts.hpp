@@ -34,12 +34,16 @@ public:
     std::unique_ptr<rpma_cq> cq;
     std::unique_ptr<rpma_cq> rcq;  ///< null: receives complete elsewhere
     std::unique_ptr<core::QueuePair> qp;
-    std::vector<std::byte> received_data;  ///< private data of the peer
+    std::unique_ptr<core::RequestTrace> trace;  ///< null: none is wanted
+    std::vector<std::byte> received_data;       ///< private data of the peer
 
 private:
     int make_queues(rpma_peer& peer, const rpma_conn_cfg& cfg);
     int make_qp(rpma_peer& peer, const rpma_conn_cfg& cfg);
+    void start_trace(const rpma_srq* srq);
+    void end_trace() noexcept;
 
+    core::RequestTrace* srq_trace_ = nullptr;  ///< it is in the list of our CQ
     rpma_cq* srq_rcq_ = nullptr;  ///< the shared receive queue's; it outlives the connection
 };
 

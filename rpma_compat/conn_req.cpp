@@ -94,8 +94,8 @@ int rpma_conn_req_recv(rpma_conn_req* req, rpma_mr_local* dst, size_t offset, si
     return c_boundary([&] {
         if (req == nullptr || dst == nullptr || len > kMaxTransfer) return RPMA_E_INVAL;
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
-            const core::Status posted = req->parts.qp->post_receive(request);
-            count_post(req->statistics, core::Stat::receives, len, posted);
+            const core::Status posted = counted_receive(req->statistics, req->parts.trace.get(),
+                                                        *req->parts.qp, request, len);
             if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_recv", posted.error());
             return kSuccess;
         });

@@ -55,8 +55,10 @@ int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local
         sge = to_sge(*local, offset, length);
         request.sges = {&sge, 1};
     }
-    const core::Status posted = conn.parts.qp->post_send({&request, 1});
-    count_post(conn.statistics, core::stat_of(request.opcode), length, posted);
+    const core::Status posted =
+        counted_send(conn.statistics, conn.parts.trace.get(), request, length, [&] {
+            return conn.parts.qp->post_send({&request, 1});
+        });
     if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_send", posted.error());
     return kSuccess;
 }
@@ -136,10 +138,17 @@ int rpma_atomic_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, c
         if (conn == nullptr || dst == nullptr || src == nullptr) return RPMA_E_INVAL;
         if (flags == 0) return misused(kNoFlags);
         if (dst_offset % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) return misused(kUnaligned);
-        const core::Status posted = conn->extended_ops->post_atomic_write(
-            *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
-            to_target(*dst, dst_offset), src);
-        count_post(conn->statistics, core::Stat::writes, RPMA_ATOMIC_WRITE_ALIGNMENT, posted);
+        const core::RemoteTarget target = to_target(*dst, dst_offset);
+        const core::WorkRequest request{.wr_id = to_wr_id(op_context),
+                                        .opcode = core::Opcode::atomic_write,
+                                        .flags = to_send_flags(flags),
+                                        .rkey = target.rkey,
+                                        .remote_address = target.address};
+        const core::Status posted = counted_send(
+            conn->statistics, conn->parts.trace.get(), request, RPMA_ATOMIC_WRITE_ALIGNMENT, [&] {
+                return conn->extended_ops->post_atomic_write(*conn->parts.qp, request.wr_id,
+                                                             request.flags, target, src);
+            });
         if (!posted) return COMPAT_RPMA_FAILED(provider, "atomic write", posted.error());
         return kSuccess;
     });
@@ -162,10 +171,17 @@ int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t l
             return RPMA_E_NOSUPP;
         }
         const FlushRange range = to_flush_range(*dst, dst_offset, len);
-        const core::Status posted = conn->extended_ops->post_flush(
-            *conn->parts.qp, to_wr_id(op_context), to_send_flags(flags),
-            to_target(*dst, range.offset), range.length, row.core);
-        count_post(conn->statistics, core::Stat::flushes, range.length, posted);
+        const core::RemoteTarget target = to_target(*dst, range.offset);
+        const core::WorkRequest request{.wr_id = to_wr_id(op_context),
+                                        .opcode = core::Opcode::flush,
+                                        .flags = to_send_flags(flags),
+                                        .rkey = target.rkey,
+                                        .remote_address = target.address};
+        const core::Status posted =
+            counted_send(conn->statistics, conn->parts.trace.get(), request, range.length, [&] {
+                return conn->extended_ops->post_flush(*conn->parts.qp, request.wr_id, request.flags,
+                                                      target, range.length, row.core);
+            });
         if (!posted) return COMPAT_RPMA_FAILED(provider, "flush", posted.error());
         return kSuccess;
     });
@@ -195,8 +211,8 @@ int rpma_recv(rpma_conn* conn, rpma_mr_local* dst, size_t offset, size_t len,
         if (dst == nullptr && (offset != 0 || len != 0)) return misused(kRegionMissing);
         if (len > kMaxTransfer) return misused(kTooLong);
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
-            const core::Status posted = conn->parts.qp->post_receive(request);
-            count_post(conn->statistics, core::Stat::receives, len, posted);
+            const core::Status posted = counted_receive(conn->statistics, conn->parts.trace.get(),
+                                                        *conn->parts.qp, request, len);
             if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_recv", posted.error());
             return kSuccess;
         });

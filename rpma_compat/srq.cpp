@@ -21,6 +21,8 @@ int new_srq(rpma_peer& peer, const rpma_srq_cfg& cfg, rpma_srq** out) {
     if (const std::uint32_t rcq_size = cfg.rcq_size.load(std::memory_order_relaxed); rcq_size != 0)
         if (const int rc = new_cq(*peer.device, rcq_size, nullptr, srq->rcq); rc != kSuccess)
             return rc;
+    srq->trace = core::RequestTrace::create(0, {});
+    if (srq->trace && srq->rcq) srq->rcq->queue->add_trace(*srq->trace);
     *out = srq.release();
     return kSuccess;
 }
@@ -45,8 +47,8 @@ int rpma_srq_recv(rpma_srq* srq, rpma_mr_local* dst, size_t offset, size_t len,
         if (dst == nullptr && (offset != 0 || len != 0)) return RPMA_E_INVAL;
         if (len > kMaxTransfer) return RPMA_E_INVAL;
         return post_receive(dst, offset, len, op_context, [&](const core::ReceiveRequest& request) {
-            const core::Status posted = srq->queue->post_receive(request);
-            count_post(srq->statistics, core::Stat::receives, len, posted);
+            const core::Status posted =
+                counted_receive(srq->statistics, srq->trace.get(), *srq->queue, request, len);
             if (!posted) return COMPAT_RPMA_FAILED(provider, "ibv_post_srq_recv", posted.error());
             return kSuccess;
         });

@@ -9,5 +9,6 @@
 struct rpma_srq {
     std::unique_ptr<compat::core::SharedReceiveQueue> queue;
     std::unique_ptr<rpma_cq> rcq;  ///< null: receives complete in the connections' queues
+    std::unique_ptr<compat::core::RequestTrace> trace;  ///< null: none is wanted
     compat::core::Statistics statistics;
 };

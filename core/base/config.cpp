@@ -34,6 +34,9 @@ constexpr std::array kSettings{
     SettingRow{
         Setting::statistics, "FABRIC_COMPAT_STATISTICS", "0", "0|1",
         "write to stderr at exit how many operations, bytes, completions and errors there were"},
+    SettingRow{Setting::trace, "FABRIC_COMPAT_TRACE", "off", "off|PATH",
+               "write what becomes of each operation to PATH.PID.json, for chrome://tracing and "
+               "ui.perfetto.dev"},
 };
 static_assert(kSettings.size() == static_cast<std::size_t>(Setting::count_),
               "a new Setting needs a row here");

@@ -18,6 +18,7 @@ enum class Setting : std::size_t {
     explain,
     log,
     statistics,
+    trace,
     count_
 };
 

@@ -108,7 +108,8 @@ void print_at_exit() {
         if (const std::uint64_t value = totals.cells[static_cast<std::size_t>(row.stat)];
             value != 0)
             append(" %s %llu", row.name, static_cast<unsigned long long>(value));
-    append("\n");
+    const auto is_zero = [](std::uint64_t cell) { return cell == 0; };
+    append(std::ranges::all_of(totals.cells, is_zero) ? " nothing was posted\n" : "\n");
     if (write(STDERR_FILENO, text.data(), used) < 0) return;
 }
 

@@ -51,9 +51,29 @@ Result<std::size_t> WaitedCq::poll_locked(std::span<WorkCompletion> wcs) noexcep
     return poll_queue(wcs, taken);
 }
 
+void WaitedCq::add_trace(RequestTrace& trace) {
+    const std::lock_guard lock(waiter_.mutex_);
+    traces_.push_back(&trace);
+    traced_.store(true, std::memory_order_relaxed);
+}
+
+void WaitedCq::remove_trace(const RequestTrace& trace) noexcept {
+    const std::lock_guard lock(waiter_.mutex_);
+    std::erase(traces_, &trace);
+}
+
+void WaitedCq::trace(std::span<const WorkCompletion> wcs) noexcept {
+    const std::lock_guard lock(waiter_.mutex_);
+    for (const WorkCompletion& wc : wcs)
+        for (RequestTrace* trace : traces_)
+            if (trace->complete(wc)) break;
+}
+
 Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
     auto polled = poll_uncounted(wcs);
     if (!polled || *polled == 0) return polled;
+    if (traced_.load(std::memory_order_relaxed)) [[unlikely]]
+        trace(wcs.first(*polled));
     std::size_t successes = 0;
     for (const WorkCompletion& wc : wcs.first(*polled)) {
         if (wc.status == WcStatus::success)

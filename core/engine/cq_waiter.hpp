@@ -12,9 +12,11 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "core/base/statistics.hpp"
 #include "core/device/device.hpp"
+#include "core/engine/request_trace.hpp"
 
 namespace compat::core {
 
@@ -34,6 +36,9 @@ public:
     Result<std::size_t> poll(std::span<WorkCompletion> wcs) noexcept;
     /// Drops what was taken from the device for a QP that is being destroyed.
     void forget(std::uint32_t qp_num) noexcept;
+    /// Whose requests may complete here; not without a trace.
+    void add_trace(RequestTrace& trace);
+    void remove_trace(const RequestTrace& trace) noexcept;
     /// For QpAttr only; completions are taken by poll().
     [[nodiscard]] CompletionQueue& queue() noexcept { return *queue_; }
 
@@ -44,6 +49,7 @@ private:
     bool probe() noexcept;
     Result<std::size_t> poll_locked(std::span<WorkCompletion> wcs) noexcept;
 
+    void trace(std::span<const WorkCompletion> wcs) noexcept;
     Result<std::size_t> poll_uncounted(std::span<WorkCompletion> wcs) noexcept;
     Result<std::size_t> poll_queue(std::span<WorkCompletion> wcs, std::size_t taken) noexcept;
 
@@ -53,6 +59,8 @@ private:
     // no although there are some (hardware cannot know).
     std::atomic<bool> has_probed_{false};
     WorkCompletion probed_;
+    std::atomic<bool> traced_{false};
+    std::vector<RequestTrace*> traces_;  ///< with the waiter's lock held
     Statistics statistics_;
 };
 

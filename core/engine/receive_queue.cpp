@@ -6,8 +6,12 @@
 #include <mutex>
 #include <new>
 
+#include "core/engine/traced.hpp"
+
 namespace compat::core {
 namespace {
+
+constexpr const char* kTracedName = "receive";
 
 std::uint32_t sge_length(std::uint64_t length) noexcept {
     // A message is never longer than that, so that a longer buffer is as good.
@@ -20,7 +24,9 @@ std::uint32_t sge_length(std::uint64_t length) noexcept {
 ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge, StatScope scope) noexcept
     : depth_(depth),
       max_sge_(std::clamp<std::uint32_t>(max_sge, 1, kMaxSegments)),
-      statistics_(scope) {}
+      statistics_(scope) {
+    if (scope == StatScope::program) trace_ = Trace::create();
+}
 
 Result<std::unique_ptr<ReceiveQueue>> ReceiveQueue::create(std::uint32_t depth,
                                                            std::uint32_t max_sge,
@@ -59,7 +65,7 @@ void ReceiveQueue::close() noexcept {
     held_first_ = held_last_ = nullptr;
     multiple_posted_ = false;
     for (std::uint32_t at = depth_; at != 0; --at)
-        if (records_[at - 1].state != State::free) free(records_[at - 1]);
+        if (records_[at - 1].state != State::free) finish(records_[at - 1], Trace::kDropped, 0);
 }
 
 void ReceiveQueue::set_min_multiple(std::uint64_t length) noexcept {
@@ -84,6 +90,11 @@ void ReceiveQueue::free(Record& record) noexcept {
     ++free_count_;
 }
 
+void ReceiveQueue::finish(Record& record, const char* status, std::uint64_t length) noexcept {
+    if (trace_) trace_->end(record.number, kTracedName, status, length);
+    free(record);
+}
+
 void ReceiveQueue::fill(Record& record, const Receive& receive) noexcept {
     record.owner = this;
     record.context = receive.context;
@@ -103,6 +114,20 @@ void ReceiveQueue::fill(Record& record, const Receive& receive) noexcept {
         *sge++ = {buffer.address, sge_length(buffer.length), buffer.lkey};
 }
 
+void ReceiveQueue::trace_post(const Receive& receive, std::uint64_t number, std::uint64_t bytes,
+                              std::uint64_t at) noexcept {
+    const FlagText flags({{receive.entry, "entry"}, {receive.multiple, "multiple"}});
+    TracedPost post{.operation = kTracedName,
+                    .bytes = bytes,
+                    .flags = flags.c_str(),
+                    .context = receive.context};
+    if (!receive.local.empty()) {
+        post.local_address = reinterpret_cast<std::uintptr_t>(receive.local[0].address);
+        post.lkey = receive.local[0].lkey;
+    }
+    trace_->post(number, at, kTracedName, post);
+}
+
 Status ReceiveQueue::post(const Receive& receive) noexcept {
     const std::lock_guard lock(lock_);
     if (receive.local.size() > max_sge_ || (receive.multiple && receive.local.size() > 1))
@@ -111,10 +136,12 @@ Status ReceiveQueue::post(const Receive& receive) noexcept {
         statistics_->add(Stat::queue_full, 1);
         return failure(Errc::would_block);
     }
+    const std::uint64_t posted_at = trace_ ? Trace::now() : 0;
     Record& record = *free_;
     free_ = record.next;
     --free_count_;
     fill(record, receive);
+    const std::uint64_t number = record.number;
     if (held_first_ != nullptr || multiple_posted_ || (qp_ == nullptr && srq_ == nullptr)) {
         hold(record);
     } else if (const Status posted = post_to_device(record); !posted) {
@@ -124,6 +151,7 @@ Status ReceiveQueue::post(const Receive& receive) noexcept {
     std::uint64_t bytes = 0;
     for (const LocalBuffer& buffer : receive.local) bytes += buffer.length;
     statistics_->post(Stat::receives, bytes);
+    if (trace_) trace_post(receive, number, bytes, posted_at);
     return {};
 }
 
@@ -181,7 +209,7 @@ Completion ReceiveQueue::take(Record& record, const WorkCompletion& wc, bool& wa
     } else {
         if (out.kind == CompletionKind::receive && record.sge_count != 0)
             out.buffer = sges_of(record)[0].address;
-        free(record);
+        finish(record, wc_status_text(wc.status), out.length);
     }
     if (held_first_ != nullptr && (qp_ != nullptr || srq_ != nullptr))
         static_cast<void>(post_held());  // a full queue: the next completion tries again
@@ -202,7 +230,7 @@ void ReceiveQueue::take_multiple(Record& record, const WorkCompletion& wc,
                          record.left >= min_multiple_ && post_to_device(record).has_value();
     if (goes_on) return;
     out.buffer_released = true;
-    free(record);
+    finish(record, wc_status_text(wc.status), out.length);
 }
 
 ReceiveQueue::Record* ReceiveQueue::find(void* context) noexcept {
@@ -246,7 +274,7 @@ Result<Completion> ReceiveQueue::cancel(void* context) noexcept {
                          .kind = CompletionKind::receive,
                          .status = WcStatus::flushed,
                          .buffer_released = record->multiple};
-    free(*record);
+    finish(*record, wc_status_text(WcStatus::flushed), 0);
     if (held_first_ != nullptr && (qp_ != nullptr || srq_ != nullptr))
         static_cast<void>(post_held());
     return out;

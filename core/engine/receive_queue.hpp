@@ -13,6 +13,7 @@
 #include <span>
 
 #include "core/base/lock.hpp"
+#include "core/base/trace.hpp"
 #include "core/device/device.hpp"
 #include "core/engine/completion.hpp"
 #include "core/engine/counter.hpp"
@@ -61,6 +62,11 @@ public:
     Result<Completion> cancel(void* context) noexcept;
     [[nodiscard]] std::size_t free_slots() noexcept;
 
+    /// For a trace; before open().
+    void set_peer(const SocketAddress& peer) noexcept {
+        if (trace_) trace_->set_peer(peer);
+    }
+
     /// For TrackedCq: port is that of the QP, null if unknown.
     template <class Sink>
     static void complete(const WorkCompletion& wc, const ReceivePort* port, Sink& sink) noexcept;
@@ -91,6 +97,10 @@ private:
     Status post_held() noexcept;
     void hold(Record& record) noexcept;
     void free(Record& record) noexcept;
+    void trace_post(const Receive& receive, std::uint64_t number, std::uint64_t bytes,
+                    std::uint64_t at) noexcept;
+    /// The end of a receive that was posted.
+    void finish(Record& record, const char* status, std::uint64_t length) noexcept;
     Record* find(void* context) noexcept;
     void unhold(Record& record) noexcept;
     Status cancel_on_device(const Record& record) noexcept;
@@ -109,9 +119,10 @@ private:
     Record* held_first_ = nullptr;
     Record* held_last_ = nullptr;
     std::uint32_t free_count_ = 0;
-    std::uint64_t next_number_ = 0;
+    std::uint64_t next_number_ = 1;
     std::uint64_t min_multiple_ = 64;
     bool multiple_posted_ = false;
+    std::unique_ptr<Trace> trace_;  ///< null: none is wanted
     Statistics statistics_;
 };
 

@@ -15,18 +15,21 @@ Result<std::unique_ptr<TrackedQp>> TrackedQp::create(CmId& id, const TrackedQpAt
     auto qp = id.create_qp(qp_attr);
     if (!qp) return failure(qp.error());
     tracked->qp_ = std::move(*qp);
-    if (const Status opened = tracked->open(); !opened) return failure(opened.error());
+    if (const Status opened = tracked->open(id.peer_address()); !opened)
+        return failure(opened.error());
     return tracked;
 }
 
-Status TrackedQp::open() noexcept {
+Status TrackedQp::open(const SocketAddress& peer) noexcept {
     {
         const std::lock_guard lock(attr_.receive_cq->lock());
         const Status added = attr_.receive_cq->add_port(qp_->number(), attr_.port);
         if (!added) return added;
     }
+    attr_.transmit->set_peer(peer);
     attr_.transmit->open(*qp_);
     if (attr_.receive_is_shared) return {};
+    attr_.receive->set_peer(peer);
     return attr_.receive->open(*qp_);
 }
 

@@ -36,7 +36,7 @@ public:
 
 private:
     explicit TrackedQp(const TrackedQpAttr& attr) noexcept : attr_(attr) {}
-    Status open() noexcept;
+    Status open(const SocketAddress& peer) noexcept;
 
     TrackedQpAttr attr_;
     std::unique_ptr<QueuePair> qp_;

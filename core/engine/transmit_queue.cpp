@@ -30,7 +30,10 @@ TransmitQueue::TransmitQueue(TrackedCq& cq, const TransmitAttr& attr) noexcept
       cq_(cq),
       split_(attr.split),
       max_inject_(attr.max_inject),
-      bounce_pd_(attr.bounce_pd) {}
+      bounce_pd_(attr.bounce_pd) {
+    if (attr.scope == StatScope::program) trace_ = Trace::create();
+    if (trace_) watched_.fill(true);
+}
 
 Result<std::unique_ptr<TransmitQueue>> TransmitQueue::create(TrackedCq& cq,
                                                              const TransmitAttr& attr) noexcept {
@@ -72,16 +75,25 @@ void TransmitQueue::open(QueuePair& qp) noexcept {
     update_work();
 }
 
+/// An operation ends without anybody's hearing of it. The number of its places in the CQ.
+std::uint32_t TransmitQueue::drop(OpKind kind, bool entry) noexcept {
+    if (trace_ && kind != OpKind::count_)
+        trace_->end(++traced_ends_, name_of(kind), Trace::kDropped, 0);
+    return entry ? 1 : 0;
+}
+
 void TransmitQueue::close() noexcept {
     const std::lock_guard lock(lock_);
     qp_ = nullptr;
     std::uint32_t reserved = 0;
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     for (std::uint64_t at = head_.load(std::memory_order_relaxed); at != tail; ++at)
-        if (record(at).entry) ++reserved;
+        reserved += drop(record(at).kind, record(at).entry);
     for (; deferred_ != 0; --deferred_) {
         const Deferred& waiting = deferred_ops_[deferred_head_++ % kMaxDeferred];
-        if (!waiting.started && waiting.operation.flags.has(OpFlag::entry)) ++reserved;
+        const Operation& operation = waiting.operation;
+        if (!waiting.started)
+            reserved += drop(kind_of(operation.opcode), operation.flags.has(OpFlag::entry));
     }
     space_->release(reserved);
     head_.store(tail, std::memory_order_relaxed);
@@ -151,15 +163,36 @@ Status TransmitQueue::post_slow(const Operation& operation) noexcept {
     return status;
 }
 
+/// With the lock held, after the post: who polls may have seen the end already.
+template <class AnyOperation>
+void TransmitQueue::trace_post(const AnyOperation& operation) noexcept {
+    const FlagText flags(operation.flags);
+    TracedPost post = describe(operation);
+    post.flags = flags.c_str();
+    trace_->post(++traced_posts_, posted_at_, name_of(kind_of(operation.opcode)), post);
+}
+template void TransmitQueue::trace_post(const SingleOperation&) noexcept;
+
+void TransmitQueue::trace_end(const Record& record, WcStatus status) noexcept {
+    if (record.kind == OpKind::count_) return;
+    ++traced_ends_;
+    if (acknowledged_at_ != 0) trace_->acknowledge(traced_ends_, acknowledged_at_);
+    trace_->end(traced_ends_, name_of(record.kind), wc_status_text(status),
+                status == WcStatus::success ? record.length : 0);
+}
+
 Status TransmitQueue::try_post(const Operation& operation) noexcept {
     const std::lock_guard lock(lock_);
+    if (trace_) posted_at_ = Trace::now();
     if (qp_ == nullptr) [[unlikely]]
         return failure(Errc::wrong_state);
     Status status = post_general(operation);
-    if (status)
+    if (status) {
         statistics_->post(stat_of(operation.opcode), operation.length);
-    else
+        if (trace_) trace_post(operation);
+    } else {
         ring();
+    }
     update_work();
     return status;
 }

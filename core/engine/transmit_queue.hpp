@@ -21,6 +21,7 @@
 #include "core/engine/cq_space.hpp"
 #include "core/engine/operation.hpp"
 #include "core/engine/splitter.hpp"
+#include "core/engine/traced.hpp"
 
 namespace compat::core {
 
@@ -54,6 +55,11 @@ public:
     /// Before open(). Every operation of a counted kind is then signaled.
     void set_counter(OpKind kind, Counter* counter) noexcept {
         counters_[static_cast<std::size_t>(kind)] = counter;
+        if (counter != nullptr) watched_[static_cast<std::size_t>(kind)] = true;
+    }
+    /// For a trace; before open().
+    void set_peer(const SocketAddress& peer) noexcept {
+        if (trace_) trace_->set_peer(peer);
     }
     void open(QueuePair& qp) noexcept;
     /// No completion of the QP may arrive any more: to be called with the CQ's lock held, after the
@@ -162,6 +168,11 @@ private:
     void post_marker() noexcept;
     void update_work() noexcept;
 
+    template <class AnyOperation>
+    void trace_post(const AnyOperation& operation) noexcept;
+    std::uint32_t drop(OpKind kind, bool entry) noexcept;
+    void trace_end(const Record& record, WcStatus status) noexcept;
+
     template <class Sink>
     void complete_success(std::uint64_t wr, Sink& sink) noexcept;
     template <class Sink>
@@ -182,7 +193,7 @@ private:
     }
     [[nodiscard]] bool wants_signal(const Operation& operation) const noexcept {
         return operation.flags.has(OpFlag::entry) ||
-               counters_[static_cast<std::size_t>(kind_of(operation.opcode))] != nullptr;
+               watched_[static_cast<std::size_t>(kind_of(operation.opcode))];
     }
     /// Whether the next request is signaled; counts.
     bool signal_next(bool wanted) noexcept {
@@ -208,6 +219,10 @@ private:
     std::uint32_t deferred_ = 0;
     bool direct_ = false;  ///< open, and nothing staged or deferred: a post may go straight out
     std::array<Counter*, kKinds + 1> counters_{};  ///< the last is always null: OpKind::count_
+    std::array<bool, kKinds> watched_{};           ///< by a counter or a trace: is always signaled
+    std::unique_ptr<Trace> trace_;                 ///< null: none is wanted
+    std::uint64_t traced_posts_ = 0;
+    std::uint64_t posted_at_ = 0;  ///< when the post came that is worked on
     std::unique_ptr<Record[]> records_;
     Statistics statistics_;
     // Of post_single(): what it does not set stays as it is.
@@ -219,6 +234,8 @@ private:
     std::atomic<std::uint64_t> wr_head_{0};
     std::atomic<std::uint32_t> dead_{0};
     std::atomic<bool> has_work_{false};
+    std::uint64_t traced_ends_ = 0;      ///< operations end in the order of their posts
+    std::uint64_t acknowledged_at_ = 0;  ///< of the completion that is worked on; 0: none
 
     // Rarely used.
     TrackedCq& cq_;
@@ -256,6 +273,8 @@ template <class Refuse>
     const OpKind kind = kind_of(operation.opcode);
     const bool entry = operation.flags.has(OpFlag::entry);
     lock_.lock();
+    if (trace_) [[unlikely]]
+        posted_at_ = Trace::now();
     const std::uint64_t longest = operation.flags.has(OpFlag::inject) ? max_inline_ : simple_max_;
     const bool usual = direct_ && !operation.flags.has_any(kSpecial) &&
                        operation.local.length <= longest && free_requests() != 0 &&
@@ -265,7 +284,7 @@ template <class Refuse>
         const Status posted = post_unusual(operation);
         return posted ? Answer{} : refuse(posted.error());
     }
-    const bool counts = counters_[static_cast<std::size_t>(kind)] != nullptr;
+    const bool counts = watched_[static_cast<std::size_t>(kind)];
     const std::uint32_t run = unsignaled_run_ + 1;
     const bool signaled = entry || counts || run >= signal_interval_;
 
@@ -305,6 +324,8 @@ template <class Refuse>
     ++wr_tail_;
     unsignaled_run_ = signaled ? 0 : run;
     statistics_->post(stat_of(operation.opcode), operation.local.length);
+    if (trace_) [[unlikely]]
+        trace_post(operation);
     lock_.unlock();
     return Answer{};
 }
@@ -316,6 +337,8 @@ void TransmitQueue::retire(Record& record, Sink& sink) noexcept {
         if (!record.entry) sink.count(WcStatus::success);
     }
     if (record.bounced) bounce_->give_back();
+    if (trace_) [[unlikely]]
+        trace_end(record, WcStatus::success);
     if (record.entry) sink.success(record.context, record.flags, completion_kind(record.kind));
 }
 
@@ -328,6 +351,8 @@ void TransmitQueue::fail(Record& record, WcStatus status, std::uint32_t vendor_e
         dead_.fetch_sub(1, std::memory_order_relaxed);
     }
     if (record.kind == OpKind::count_) return;
+    if (trace_) [[unlikely]]
+        trace_end(record, status);
     if (Counter* counter = counters_[static_cast<std::size_t>(record.kind)]; counter != nullptr)
         counter->add_errors(1);
     sink.emit({.context = record.context,
@@ -376,6 +401,8 @@ template <class Sink>
 void TransmitQueue::complete(const WorkCompletion& wc, Sink& sink) noexcept {
     const std::uint64_t seen = wr_head_.load(std::memory_order_relaxed);
     const std::uint64_t wr = seen + ((wc.wr_id - seen) & kNumberMask);
+    if (trace_) [[unlikely]]
+        acknowledged_at_ = wc.done_at != 0 ? wc.done_at : Trace::now();
     if (wc.status == WcStatus::success)
         complete_success(wr, sink);
     else
@@ -401,6 +428,7 @@ inline bool TransmitQueue::take_plain(const WorkCompletion& wc, TransmitQueue* c
 /// Fails the refused operations that have become the oldest.
 template <class Sink>
 void TransmitQueue::bury(Sink& sink) noexcept {
+    acknowledged_at_ = 0;
     const std::uint64_t tail = tail_.load(std::memory_order_acquire);
     std::uint64_t head = head_.load(std::memory_order_relaxed);
     while (head != tail && record(head).dead) {

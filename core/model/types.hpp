@@ -138,6 +138,7 @@ struct WorkCompletion {
     std::uint32_t qp_num = 0;
     std::uint64_t byte_length = 0;  ///< receives and reads
     std::uint64_t imm = 0;          ///< host order
+    std::uint64_t done_at = 0;      ///< Trace::now() when the device was done; 0: not known
 };
 
 }  // namespace compat::core

@@ -81,6 +81,7 @@ struct Transfer : Linked<Transfer> {
     void* context = nullptr;
     std::uint64_t flags = 0;
     std::uint64_t length = 0;
+    std::uint64_t traced = 0;  ///< its number in the endpoint's trace; 0: none
     std::byte* slot = nullptr;
     std::unique_ptr<Regions> regions;  ///< of the program's memory, for the time of the transfer
     std::unique_ptr<Pull> pull;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/base/origin.hpp"
+#include "core/base/trace.hpp"
 #include "core/engine/progress_source.hpp"
 #include "core/rdm/connection.hpp"
 #include "core/rdm/endpoint.hpp"
@@ -130,8 +131,11 @@ private:
     Status describe(Transfer& transfer, const Message& message, Header& header) noexcept;
     Status complete_unreachable(Peer& peer, OpKind kind, bool entry, void* context,
                                 std::uint64_t flags) noexcept;
-    /// An operation of the program has been accepted.
-    void count_post(Stat kind, std::uint64_t length) noexcept { statistics_->post(kind, length); }
+    template <class AnyOperation>
+    Status post_to(Peer& peer, AnyOperation& operation) noexcept;
+    Status send_to(Peer& peer, const Message& message) noexcept;
+    void trace_post(std::uint64_t at, const Peer& peer, OpKind kind, TracedPost post) noexcept;
+    void trace_end(Transfer& transfer, const char* status) noexcept;
     /// Why a post cannot be accepted now.
     Status refuse(Stat why) noexcept {
         refused_for_ = why;
@@ -221,6 +225,8 @@ private:
     std::uint32_t leaving_count_ = 0;  ///< connections that drain or are gone
     Statistics statistics_;            ///< of posts; the program's CQs count how they end
     Stat refused_for_ = Stat::queue_full;
+    const std::unique_ptr<Trace> trace_ = Trace::create();  ///< null: none is wanted
+    std::uint64_t traced_ = 0;                              ///< the newest operation's number
     std::vector<IndexRow> by_index_;
     Peers peers_;
     // Children before parents at the end.

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 
+#include "core/engine/traced.hpp"
 #include "core/rdm/hub.hpp"
 
 namespace compat::core {
@@ -19,6 +20,11 @@ Result<std::unique_ptr<MessageQueue>> MessageQueue::create(std::uint32_t depth) 
 }
 
 namespace rdm {
+namespace {
+
+constexpr const char* kTracedName = "receive";
+
+}  // namespace
 
 Status Matcher::prepare() noexcept {
     records_.reset(new (std::nothrow) Posted[depth_]);
@@ -31,9 +37,36 @@ Status Matcher::prepare() noexcept {
     return {};
 }
 
-Matcher::~Matcher() = default;
+Matcher::~Matcher() {
+    for (std::uint32_t at = 0; records_ && at < depth_; ++at) trace_end(records_[at]);
+}
+
+void Matcher::trace_post(Posted& posted) noexcept {
+    if (!trace_) return;
+    posted.traced = ++traced_;
+    posted.status = Trace::kDropped;
+    posted.received = 0;
+    const FlagText flags(
+        {{posted.entry, "entry"}, {posted.match.tagged, "tagged"}, {posted.multiple, "multiple"}});
+    TracedPost post{.operation = kTracedName,
+                    .bytes = posted.room,
+                    .flags = flags.c_str(),
+                    .context = posted.context};
+    if (posted.local_count != 0) {
+        post.local_address = reinterpret_cast<std::uintptr_t>(posted.local[0].address);
+        post.lkey = posted.local[0].lkey;
+    }
+    trace_->post(posted.traced, Trace::now(), kTracedName, post);
+}
+
+void Matcher::trace_end(Posted& posted) noexcept {
+    if (posted.traced == 0) return;
+    trace_->end(posted.traced, kTracedName, posted.status, posted.received);
+    posted.traced = 0;
+}
 
 void Matcher::free(Posted& posted) noexcept {
+    trace_end(posted);
     free_.push(posted);
     ++free_count_;
 }
@@ -76,6 +109,7 @@ Result<Posted*> Matcher::take_record(const MessageReceive& receive) noexcept {
     --free_count_;
     fill(*posted, receive);
     statistics_->post(Stat::receives, posted->room);
+    trace_post(*posted);
     return posted;
 }
 
@@ -141,6 +175,7 @@ bool Matcher::make_room(Posted& posted, std::uint64_t length, Endpoint& endpoint
     posted.exhausted = true;
     if (posted.outstanding == 0) {
         endpoint.report_released(posted);
+        posted.status = wc_status_text(WcStatus::success);
         free(posted);
     }
     return false;
@@ -216,6 +251,7 @@ Result<Completion> Matcher::cancel(void* context) noexcept {
                                  .kind = CompletionKind::receive,
                                  .status = WcStatus::flushed,
                                  .buffer_released = posted.multiple && posted.outstanding == 0};
+            posted.status = wc_status_text(WcStatus::flushed);
             // What is on its way into a multiple gives the record back.
             posted.exhausted = true;
             if (posted.outstanding == 0) free(posted);

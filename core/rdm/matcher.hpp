@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/base/lock.hpp"
+#include "core/base/trace.hpp"
 #include "core/rdm/endpoint.hpp"
 #include "core/rdm/list.hpp"
 #include "core/rdm/wire.hpp"
@@ -32,6 +33,10 @@ struct Posted : Linked<Posted> {
     bool multiple = false;
     bool touched = false;    ///< a multiple that has got a message
     bool exhausted = false;  ///< it takes no more messages
+    // For a trace:
+    std::uint64_t traced = 0;  ///< its number; 0: none
+    const char* status = Trace::kDropped;
+    std::uint64_t received = 0;
 };
 
 /// What is known of a message when it arrives.
@@ -112,6 +117,8 @@ private:
     static std::size_t queue_of(bool tagged) noexcept { return tagged ? 1 : 0; }
     [[nodiscard]] static bool accepts(const MessageMatch& match, const Arrival& arrival) noexcept;
     void free(Posted& posted) noexcept;
+    void trace_post(Posted& posted) noexcept;
+    void trace_end(Posted& posted) noexcept;
     static void fill(Posted& posted, const MessageReceive& receive) noexcept;
     bool make_room(Posted& posted, std::uint64_t length, Endpoint& endpoint) noexcept;
     void match_kept(Posted& posted) noexcept;
@@ -128,6 +135,8 @@ private:
     std::array<List<Unexpected>, 2> kept_;
     List<Unexpected> claimed_;
     Statistics statistics_;
+    const std::unique_ptr<Trace> trace_ = Trace::create();  ///< null: none is wanted
+    std::uint64_t traced_ = 0;
 };
 
 template <class Drops>

@@ -180,7 +180,7 @@ void Endpoint::deliver_eager(const Arrival& arrival, Placement& placement) noexc
 
 void Endpoint::finish_receive(Placement& placement, const Header& header, Peer& peer,
                               WcStatus status) noexcept {
-    const Posted& posted = *placement.posted;
+    Posted& posted = *placement.posted;
     const bool cut = header.length > placement.room;
     if (status == WcStatus::success && cut) status = WcStatus::local_length_error;
     const bool good = status == WcStatus::success;
@@ -197,6 +197,8 @@ void Endpoint::finish_receive(Placement& placement, const Header& header, Peer& 
                           .status = status,
                           .has_imm = header.flags.has(HeaderFlag::data)};
     const bool wanted = posted.entry || !good;
+    posted.status = wc_status_text(status);
+    posted.received += completion.length;
     completion.buffer_released = matcher_->release(*placement.posted);
     const bool tells = wanted || completion.buffer_released;
     if (tells) push(*attr_.receive_cq, completion);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/engine/traced.hpp"
 #include "core/rdm/hub.hpp"
 
 namespace compat::core::rdm {
@@ -66,12 +67,14 @@ Transfer* Endpoint::take_transfer(Connection& connection, Transfer::Kind kind) n
     transfer->entry = false;
     transfer->length = 0;
     transfer->write_status = WcStatus::success;
+    transfer->traced = 0;
     connection.transfers.push(*transfer);
     return transfer;
 }
 
 void Endpoint::drop_transfer(Transfer& transfer) noexcept {
     Connection& connection = *transfer.connection;
+    trace_end(transfer, Trace::kDropped);
     (transfer.waiting ? connection.waiting : connection.transfers).remove(transfer);
     if (transfer.waiting) --waiting_count_;
     if (transfer.waiting && transfer.kind == Transfer::Kind::written) --connection.untold;
@@ -92,11 +95,13 @@ Transfer* Endpoint::begin(Connection& connection, Transfer::Kind kind, OpKind op
     transfer->op = op;
     transfer->entry = entry;
     transfer->awaits = Transfer::kAwaitsDevice;
+    if (trace_) transfer->traced = ++traced_;
     return transfer;
 }
 
 /// It was not posted, and nobody will be told.
 void Endpoint::abandon(Transfer& transfer) noexcept {
+    transfer.traced = 0;
     release(transfer.entry);
     drop_transfer(transfer);
 }
@@ -117,7 +122,22 @@ Status Endpoint::complete_unreachable(Peer& peer, OpKind kind, bool entry, void*
                               .kind = completion_kind(kind),
                               .status = WcStatus::retry_exceeded,
                               .reserved = entry});
+    if (trace_) trace_->end(++traced_, name_of(kind), wc_status_text(WcStatus::retry_exceeded), 0);
     return {};
+}
+
+/// Of the newest operation, which has been accepted.
+void Endpoint::trace_post(std::uint64_t at, const Peer& peer, OpKind kind,
+                          TracedPost post) noexcept {
+    const AddressText name = peer.name.text();
+    post.peer = name.c_str();
+    trace_->post(traced_, at, name_of(kind), post);
+}
+
+void Endpoint::trace_end(Transfer& transfer, const char* status) noexcept {
+    if (transfer.traced == 0) return;
+    trace_->end(transfer.traced, name_of(transfer.op), status, transfer.length);
+    transfer.traced = 0;
 }
 
 // --- messages
@@ -129,17 +149,30 @@ Status Endpoint::send(AddressIndex to, const Message& message) noexcept {
 Status Endpoint::try_send(AddressIndex to, const Message& message) noexcept {
     const auto peer = peer_at(to);
     if (!peer) return failure(peer.error());
-    const auto connection = reach(**peer);
-    Status sent;
-    if (connection)
-        sent = send_on(**connection, message);
-    else if (connection.error().code == Errc::unreachable)
-        sent = complete_unreachable(**peer, OpKind::send, message.flags.has(MessageFlag::entry),
-                                    message.context, message.entry_flags);
-    else
-        sent = failure(connection.error());
-    if (sent) count_post(Stat::sends, message.length);
-    return sent;
+    const std::uint64_t at = trace_ ? Trace::now() : 0;
+    Status sent = send_to(**peer, message);
+    if (!sent) return sent;
+    statistics_->post(Stat::sends, message.length);
+    if (!trace_) return {};
+    const FlagText flags({{message.flags.has(MessageFlag::entry), "entry"},
+                          {message.flags.has(MessageFlag::inject), "inject"},
+                          {message.flags.has(MessageFlag::tagged), "tagged"},
+                          {message.flags.has(MessageFlag::data), "data"},
+                          {message.flags.has(MessageFlag::delivered), "delivered"},
+                          {message.flags.has(MessageFlag::fence), "fence"}});
+    TracedPost post = core::describe(
+        Operation{.local = message.local, .length = message.length, .context = message.context});
+    post.flags = flags.c_str();
+    trace_post(at, **peer, OpKind::send, post);
+    return {};
+}
+
+Status Endpoint::send_to(Peer& peer, const Message& message) noexcept {
+    const auto connection = reach(peer);
+    if (connection) return send_on(**connection, message);
+    if (connection.error().code != Errc::unreachable) return failure(connection.error());
+    return complete_unreachable(peer, OpKind::send, message.flags.has(MessageFlag::entry),
+                                message.context, message.entry_flags);
 }
 
 Status Endpoint::send_on(Connection& connection, const Message& message) noexcept {
@@ -235,7 +268,7 @@ Status Endpoint::describe(Transfer& transfer, const Message& message, Header& he
 // --- RMA
 
 bool Endpoint::needs_record(OpFlags flags, OpKind kind) const noexcept {
-    return flags.has(OpFlag::entry) || counter(kind) != nullptr;
+    return flags.has(OpFlag::entry) || counter(kind) != nullptr || trace_;
 }
 
 Status Endpoint::register_into(Regions& regions, std::span<LocalBuffer> buffers,
@@ -271,11 +304,7 @@ Status Endpoint::register_local(Transfer& transfer, AnyOperation& operation,
 
 template <class AnyOperation>
 Status Endpoint::post(AddressIndex to, AnyOperation operation) noexcept {
-    return with_progress([&] {
-        Status posted = try_post(to, operation);
-        if (posted) count_post(stat_of(operation.opcode), length_of(operation));
-        return posted;
-    });
+    return with_progress([&] { return try_post(to, operation); });
 }
 template Status Endpoint::post(AddressIndex to, Operation operation) noexcept;
 template Status Endpoint::post(AddressIndex to, SingleOperation operation) noexcept;
@@ -284,12 +313,26 @@ template <class AnyOperation>
 Status Endpoint::try_post(AddressIndex to, AnyOperation& given) noexcept {
     const auto peer = peer_at(to);
     if (!peer) return failure(peer.error());
+    const std::uint64_t at = trace_ ? Trace::now() : 0;
+    Status posted = post_to(**peer, given);
+    if (!posted) return posted;
+    statistics_->post(stat_of(given.opcode), length_of(given));
+    if (!trace_) return {};
+    const FlagText flags(given.flags);
+    TracedPost post = core::describe(given);
+    post.flags = flags.c_str();
+    trace_post(at, **peer, kind_of(given.opcode), post);
+    return {};
+}
+
+template <class AnyOperation>
+Status Endpoint::post_to(Peer& peer, AnyOperation& given) noexcept {
     const OpKind kind = kind_of(given.opcode);
     const bool entry = given.flags.has(OpFlag::entry);
-    const auto reached = reach(**peer);
+    const auto reached = reach(peer);
     if (!reached) {
         if (reached.error().code != Errc::unreachable) return failure(reached.error());
-        return complete_unreachable(**peer, kind, entry, given.context, given.entry_flags);
+        return complete_unreachable(peer, kind, entry, given.context, given.entry_flags);
     }
     Connection& connection = **reached;
     if (connection.untold != 0) return failure(Errc::would_block);
@@ -355,6 +398,7 @@ void Endpoint::on_posted(Transfer& transfer, WcStatus status, std::uint32_t vend
         transfer.write_status = status;
         return;
     }
+    if (transfer.traced != 0) trace_->acknowledge(transfer.traced, Trace::now());
     if (transfer.slot != nullptr) {
         slots_.give_back(transfer.slot);
         transfer.slot = nullptr;
@@ -377,6 +421,7 @@ void Endpoint::complete(Transfer& transfer, WcStatus status, std::uint32_t vendo
     Counter* const own = counter(transfer.op);
     const std::uint64_t length = transfer.length;
     const bool tells = transfer.entry || !good;
+    trace_end(transfer, wc_status_text(status));
     // The program may reuse its memory as soon as it is told.
     drop_transfer(transfer);
     if (tells) push(*attr_.transmit_cq, completion);

@@ -2,7 +2,8 @@
 // Does a known number of operations of each kind between two threads, says how many, and waits for
 // its standard input to end: somebody looks at its statistics meanwhile.
 //
-//   counted [close|fork]    close: all descriptors first, as daemons do; fork: in a child as well
+//   counted [close|fork|idle]    close: all descriptors first, as daemons do; fork: in a child as
+//                                well; idle: makes its queues and posts nothing
 #include <librpma.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -152,12 +153,21 @@ static void be_client(void) {
     must(rpma_peer_delete(&peer), "rpma_peer_delete");
 }
 
+static void be_idle(void) {
+    struct rpma_peer* peer = new_peer();
+    struct rpma_conn_req* request = NULL;
+    must(rpma_conn_req_new(peer, "127.0.0.1", "1", NULL, &request), "rpma_conn_req_new");
+    must(rpma_conn_req_delete(&request), "rpma_conn_req_delete");
+    must(rpma_peer_delete(&peer), "rpma_peer_delete");
+}
+
 static void print_expected(void) {
     printf(
         "{\"process\": %d, \"sends\": %d, \"writes\": %d, \"reads\": 1, \"atomics\": 0, "
         "\"flushes\": 1, \"receives\": %d, \"send_bytes\": %d, \"write_bytes\": %d, "
         "\"read_bytes\": 8, \"atomic_bytes\": 0, \"flush_bytes\": 8, \"receive_bytes\": %d, "
-        "\"queue_full\": 0, \"completions\": %d, \"errors\": 1, \"flushed\": %d}\n",
+        "\"queue_full\": 0, \"not_connected\": 0, \"peer_busy\": 0, \"receiver_not_ready\": 0, "
+        "\"completions\": %d, \"errors\": 1, \"flushed\": %d}\n",
         getpid(), kSends, kWrites + 1 + kFlushed, kSends, kSends * kSendBytes,
         kWrites * kWriteBytes + 1 + kFlushed, kSends * kSendBytes, kWrites + 2 * kSends + 2,
         kFlushed);
@@ -171,6 +181,10 @@ static void wait_for_end_of_input(void) {
 
 int main(int argc, char** argv) {
     const char* const how = argc > 1 ? argv[1] : "";
+    if (strcmp(how, "idle") == 0) {
+        be_idle();
+        return 0;
+    }
     pthread_t server;
     pthread_barrier_init(&listening, NULL, 2);
     if (pthread_create(&server, NULL, serve, NULL) != 0) return 1;

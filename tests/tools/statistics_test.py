@@ -63,6 +63,14 @@ def at_the_end(counted, faults):
         faults.append(f"at the end: {status} {errors!r}, not {line!r}")
 
 
+def of_nothing(counted, faults):
+    done = subprocess.run([counted, "idle"], text=True, capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "LD_PRELOAD": os.environ["COMPAT_PRELOAD"],
+                               "FABRIC_COMPAT_STATISTICS": "1"})
+    if done.returncode != 0 or not done.stderr.endswith(": nothing was posted\n"):
+        faults.append(f"of a process that posts nothing: {done.returncode} {done.stderr!r}")
+
+
 def in_a_child(info, counted, faults):
     """What the parent did is not the child's, and is not printed twice."""
     process, expected = start(counted, "fork", FABRIC_COMPAT_STATISTICS="1")
@@ -84,6 +92,7 @@ def main():
     if not any("san" in name for name in os.environ["COMPAT_PRELOAD"].split(":")):
         while_it_runs(info, counted, faults, "close")
     at_the_end(counted, faults)
+    of_nothing(counted, faults)
     in_a_child(info, counted, faults)
     status, _, errors = ask(info, os.getpid())
     if status != NO_STATISTICS or "does not use the libraries" not in errors:

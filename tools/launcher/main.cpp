@@ -49,6 +49,7 @@ constexpr std::array kSettingOptions{
     SettingOption{"--log", core::Setting::log, nullptr},
     SettingOption{"--explain", core::Setting::explain, "1"},
     SettingOption{"--statistics", core::Setting::statistics, "1"},
+    SettingOption{"--trace", core::Setting::trace, nullptr},
 };
 
 const core::SettingRow& row_of(core::Setting setting) {

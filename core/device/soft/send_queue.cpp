@@ -105,6 +105,7 @@ void SendQueue::emit(const SendEntry& entry, Failure failure) noexcept {
         .vendor_error = failure.vendor_error,
         .qp_num = qp_num_,
         .byte_length = entry.length,
+        .done_at = traced_ ? Trace::now() : 0,
     };
     cq_.push(wc, owner(), {&slots_in_use_, std::exchange(unreported_, 0)}, failed);
 }

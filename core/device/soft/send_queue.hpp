@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/trace.hpp"
 #include "core/device/device.hpp"
 #include "core/device/soft/completion.hpp"
 
@@ -68,6 +69,7 @@ private:
 
     SoftCq& cq_;
     const std::uint32_t qp_num_;
+    const bool traced_ = Trace::wanted();
     const std::uint32_t depth_;
     const std::uint32_t max_sge_;
     const std::uint32_t max_inline_;
