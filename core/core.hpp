@@ -4,6 +4,7 @@
 
 #include "core/base/assert.hpp"           // IWYU pragma: export
 #include "core/base/config.hpp"           // IWYU pragma: export
+#include "core/base/deferred_log.hpp"     // IWYU pragma: export
 #include "core/base/log.hpp"              // IWYU pragma: export
 #include "core/base/nonblocking.hpp"      // IWYU pragma: export
 #include "core/base/origin.hpp"           // IWYU pragma: export

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/core.hpp"
+
 // The project hides every symbol but those that upstream's header declares.
 #pragma GCC visibility push(default)
 #include "include/librpma.h"
@@ -24,14 +26,22 @@ int number_of(const Enum& value) noexcept {
     return number;
 }
 
-/// Runs the body of an exported function; no exception leaves it.
 template <class Body>
-int c_boundary(Body&& body) noexcept try {
+int without_exceptions(Body&& body) noexcept try {
     return body();
 } catch (const std::bad_alloc&) {
     return RPMA_E_NOMEM;
 } catch (...) {
     return RPMA_E_UNKNOWN;
+}
+
+/// Runs the body of an exported function; no exception leaves it. Then the program's log function
+/// gets what the core has said meanwhile.
+template <class Body>
+int c_boundary(Body&& body) noexcept {
+    const int result = without_exceptions(body);
+    core::deliver_log();
+    return result;
 }
 
 /// The *_delete functions of objects that need nothing but to be freed.
@@ -40,6 +50,7 @@ int delete_object(Object** object) noexcept {
     if (object == nullptr) return RPMA_E_INVAL;
     delete *object;
     *object = nullptr;
+    core::deliver_log();
     return kSuccess;
 }
 

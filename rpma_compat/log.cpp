@@ -115,16 +115,22 @@ void default_log_function(rpma_log_level level, const char* file, int line, cons
     errno = saved_errno;
 }
 
-void core_line(core::LogLevel level, const char* file, int line, const char* function,
-               const char* text) {
+void tell_program(core::LogLevel level, const char* file, int line, const char* function,
+                  const char* text) {
     const auto rpma_level = static_cast<rpma_log_level>(static_cast<int>(level) + kLevelDistance);
     if (rpma_log_function* const log = log_function_for(rpma_level))
         log(rpma_level, file, line, function, "%s\n", text);
 }
 
+void core_line(core::LogLevel level, const char* file, int line, const char* function,
+               const char* text) {
+    core::defer_log(tell_program, level, file, line, function, text);
+}
+
 }  // namespace
 
 rpma_log_function* log_function_for(rpma_log_level level) noexcept {
+    core::deliver_log();  // what the core said before comes first
     const int value = static_cast<int>(level);
     if (value <= threshold(RPMA_LOG_THRESHOLD)) return g_function.load(std::memory_order_acquire);
     return value <= asked_for_stderr() ? default_log_function : nullptr;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/assert.hpp"
+#include "core/base/deferred_log.hpp"
 #include "core/base/log.hpp"
 #include "core/engine/operation.hpp"
 
@@ -210,6 +211,7 @@ Result<WaitedCq*> CqWaiter::wait() noexcept {
         if (nonblocking()) return failure(Errc::would_block);
         ++sleeping_;
         lock.unlock();
+        deliver_log();
         const auto event = take_event();
         lock.lock();
         --sleeping_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What goes wrong is told by the request that did it, with the status that InfiniBand has for it;
 // those before it succeed, those behind it are flushed, and the other side learns that it is over.
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,6 +347,50 @@ static void send_three(struct rig* rig) {
     rig_forget(&memory);
 }
 
+// --- a log function that calls back
+
+static struct rpma_conn* logged;
+static atomic_int said;
+
+static void end_connection(enum rpma_log_level level, const char* file, const int line,
+                           const char* function, const char* format, ...) {
+    (void)file, (void)line, (void)function, (void)format;
+    if (level > RPMA_LOG_LEVEL_WARNING || logged == NULL) return;
+    (void)rpma_conn_disconnect(logged);
+    ++said;
+}
+
+static void log_by_ending_the_connection(struct rpma_conn* conn) {
+    logged = conn;
+    MUST(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_WARNING));
+    MUST(rpma_log_set_function(end_connection));
+}
+
+// The peer's reason arrives on a thread of the library's.
+static void log_what_the_peer_says(struct rig* rig) {
+    struct rpma_conn* conn = rig_connection(rig, NULL);
+    log_by_ending_the_connection(conn);
+    rig_meet(rig);
+    EVENT(conn, RPMA_CONN_CLOSED);
+    while (said == 0) sched_yield();
+    MUST(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
+    MUST(rpma_conn_delete(&conn));
+}
+
+static void log_a_post_that_fails(struct rig* rig) {
+    struct rig_memory memory = rig_memory(rig, 64, RPMA_MR_USAGE_SEND);
+    struct rpma_conn* conn = rig_connection(rig, NULL);
+    log_by_ending_the_connection(conn);
+    rig_meet(rig);
+    MUST(rpma_send(conn, memory.mr, 32, 64, RPMA_F_COMPLETION_ALWAYS, &memory));
+    CHECK(said != 0);
+    COMPLETION(rig_cq(conn), &memory, IBV_WC_LOC_PROT_ERR);
+    EVENT(conn, RPMA_CONN_CLOSED);
+    MUST(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
+    MUST(rpma_conn_delete(&conn));
+    rig_forget(&memory);
+}
+
 static const struct rig_test tests[] = {
     {"a refused operation fails alone and flushes what is behind it", be_wronged, do_all_wrongs,
      NULL, 0, 0},
@@ -352,6 +398,8 @@ static const struct rig_test tests[] = {
      NULL, 0, 0},
     {"a receive into memory that is not registered fails on both sides", receive_beyond_the_end,
      send_innocently, NULL, 0, 0},
+    {"a log function may call the library back", log_what_the_peer_says, log_a_post_that_fails,
+     NULL, 0, 0},
     {"a receive queue takes exactly as many as it was made for", receive_three, send_three, NULL, 0,
      0},
 };

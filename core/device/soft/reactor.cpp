@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/deferred_log.hpp"
 #include "core/base/event_fd.hpp"
 #include "core/base/helper_thread.hpp"
 #include "core/base/log.hpp"
@@ -141,12 +142,16 @@ void Reactor::run() noexcept {
             const std::lock_guard guard(serving_);
             flush();
         }
+        deliver_log();
         std::array<epoll_event, kBatch> events;
         const int count = epoll_wait(epoll_.get(), events.data(), kBatch, wait_ms());
         // The host has closed what is not its own: nothing to serve, and no reason to spin.
         if (count < 0 && errno != EINTR) ::poll(nullptr, 0, kUselessMs);
-        const std::lock_guard guard(serving_);
-        serve(events.data(), std::max(count, 0));
+        {
+            const std::lock_guard guard(serving_);
+            serve(events.data(), std::max(count, 0));
+        }
+        deliver_log();
     }
 }
 

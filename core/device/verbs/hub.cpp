@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "core/base/deferred_log.hpp"
 #include "core/base/helper_thread.hpp"
 #include "core/base/nonblocking.hpp"
 #include "core/device/verbs/cm.hpp"
@@ -66,6 +67,7 @@ void* Hub::thread_main(void* self) noexcept {
 void Hub::run() noexcept {
     int timeout_ms = -1;
     for (;;) {
+        deliver_log();
         wait(timeout_ms);
         CmEvents left_over;  // destroyed without the lock
         const HubLock lock(mutex_);
