@@ -49,14 +49,15 @@ bool query_device(ibv_context& context, ibv_device_attr_ex& attr) noexcept {
            extended->query_device_ex(&context, &input, &attr, sizeof attr) == 0;
 }
 
-/// The largest message that every port takes.
-std::uint64_t query_max_message(ibv_context& context, int ports) noexcept {
+/// The largest message that every port takes. Errors: device.
+Result<std::uint64_t> query_max_message(ibv_context& context, int ports) noexcept {
     verbs_context* const extended = verbs_get_ctx_op(&context, query_port);
     std::uint64_t most = kMaxMessage;
     for (int port = 1; extended != nullptr && port <= ports; ++port) {
         ibv_port_attr attr{};
         const auto number = static_cast<std::uint8_t>(port);
-        if (extended->query_port(&context, number, &attr, sizeof attr) != 0) continue;
+        const int rc = extended->query_port(&context, number, &attr, sizeof attr);
+        if (rc != 0) return failure(Errc::device, errno_of(rc));
         if (attr.max_msg_sz != 0) most = std::min<std::uint64_t>(most, attr.max_msg_sz);
     }
     return most;
@@ -136,6 +137,8 @@ void set_sizes(Limits& limits, const ibv_device_attr& attr) noexcept {
 Result<Limits> query_limits(ibv_context& context) noexcept {
     ibv_device_attr_ex attr{};
     if (!query_device(context, attr)) return failure(Errc::device, errno);
+    const auto max_message = query_max_message(context, attr.orig_attr.phys_port_cnt);
+    if (!max_message) return failure(max_message.error());
     const Prober prober(context);
     if (!prober.ready()) return failure(Errc::device, errno);
 
@@ -144,7 +147,7 @@ Result<Limits> query_limits(ibv_context& context) noexcept {
     set_transport(limits, *context.device);
     set_sizes(limits, attr.orig_attr);
     limits.max_inline = prober.max_inline();
-    limits.max_message = query_max_message(context, attr.orig_attr.phys_port_cnt);
+    limits.max_message = *max_message;
     limits.atomics = attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
     constexpr std::uint64_t kFlushes = kCapFlushGlobal | kCapFlushPersistent;
     limits.flush = kOpsFlush != 0 && (attr.device_cap_flags_ex & kFlushes) == kFlushes &&

@@ -186,6 +186,9 @@ VerbsQp::~VerbsQp() {
     HubLock lock(hub().mutex());
     id_.release_qp(*this, lock);
     const BothLocks queues(send_cq_, receive_cq_);
+    // Drivers drop what is left of it in the queues, and the receives of an SRQ would be lost.
+    send_cq_.pull();
+    receive_cq_.pull();
     api().rdma_destroy_qp(id_.native());
     send_cq_.detach(*this, number_, sends_at_once(attr_));
     receive_cq_.detach(*this, number_, receives_at_once(attr_));
@@ -428,19 +431,20 @@ void VerbsQp::enter_error_state() noexcept {
         can_send_ = true;  // to be flushed
         in_error_ = true;
     }
-    set_error_state();
-    if (is_iwarp_) settle();
+    if (!set_error_state() || is_iwarp_) settle();
 }
 
-void VerbsQp::set_error_state() noexcept {
+bool VerbsQp::set_error_state() noexcept {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    if (const int rc = api().ibv_modify_qp(qp_, &attr, IBV_QP_STATE); rc != 0)
-        COMPAT_LOG_DEBUG("qp 0x%x: no error state, errno %d", number_, errno_of(rc));
+    const int rc = api().ibv_modify_qp(qp_, &attr, IBV_QP_STATE);
+    if (rc != 0) COMPAT_LOG_DEBUG("qp 0x%x: no error state, errno %d", number_, errno_of(rc));
+    return rc == 0;
 }
 
-/// iWARP drivers flush what is outstanding when the queue pair enters the error state, but take
-/// what is posted later without ever completing it. From here on that is done in their place.
+/// A device that is gone flushes nothing. And iWARP drivers flush what is outstanding when the
+/// queue pair enters the error state, but take what is posted later without ever completing it.
+/// From here on that is done in their place.
 void VerbsQp::settle() noexcept {
     const std::lock_guard sending(send_lock_);
     const std::lock_guard receiving(receive_lock_);

@@ -58,7 +58,7 @@ private:
     Status post_compacted(const WorkRequest& request) noexcept;
     Status post_extended(const WorkRequest& request) noexcept;
     Status post_flushed(SlotRing& ring, VerbsCq& cq, std::uint64_t wr_id) noexcept;
-    void set_error_state() noexcept;
+    bool set_error_state() noexcept;  ///< false: the device does not answer
     void settle() noexcept;
     [[nodiscard]] ibv_wc flushed(const Slot& slot) const noexcept;
     void flush_outstanding(SlotRing& ring, VerbsCq& cq) noexcept;

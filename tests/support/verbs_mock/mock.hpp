@@ -93,6 +93,8 @@ PostedRequest last_request() noexcept;
 
 /// An asynchronous event of the device, about the newest queue pair, its CQ or SRQ, or port 1.
 void raise(ibv_event_type type) noexcept;
+/// Pulled out or not: a dead device answers with EIO, carries out nothing and completes nothing.
+void die(bool dead) noexcept;
 /// The device goes away: every identifier gets RDMA_CM_EVENT_DEVICE_REMOVAL.
 void remove_device() noexcept;
 

@@ -132,6 +132,7 @@ struct World {
     std::uint32_t generation = 0;
     unsigned last_access = 0;
     bool paused = false;
+    std::atomic<bool> dead{false};
     ibv_wc_status next_status = IBV_WC_SUCCESS;
     std::uint32_t next_vendor_error = 0;
     PostedRequest last_request{};

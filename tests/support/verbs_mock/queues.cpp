@@ -179,6 +179,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     if (const int error = failure_of(Call::modify_qp)) return error;
+    if (world().dead) return EIO;
     const Guard guard;
     auto* const own = static_cast<Qp*>(qp);
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0) own->access = attr->qp_access_flags;

@@ -474,6 +474,7 @@ int rdma_reject(rdma_cm_id* id, const void* data, std::uint8_t length) {
 
 int rdma_disconnect(rdma_cm_id* id) {
     if (fails(Call::disconnect)) return -1;
+    if (world().dead) return refused(EIO);
     const Guard guard;
     auto* const own = static_cast<Id*>(id);
     const bool has_begun = own->state == State::connected || own->state == State::ended;

@@ -274,7 +274,8 @@ Result carry_out(Qp& qp, const Request& request, const ibv_sge* sges) noexcept {
 }
 
 void run_sends(Qp& qp) noexcept {
-    while (!world().paused && qp.state == IBV_QPS_RTS && qp.send_head != qp.send_tail) {
+    while (!world().paused && !world().dead && qp.state == IBV_QPS_RTS &&
+           qp.send_head != qp.send_tail) {
         const std::uint64_t number = qp.send_head;
         const std::size_t place = number % qp.sends.size();
         const Request& request = qp.sends[place];

@@ -122,6 +122,10 @@ PostedRequest last_request() noexcept {
     return world().last_request;
 }
 
+void die(bool dead) noexcept {
+    world().dead.store(dead);
+}
+
 void raise(ibv_event_type type) noexcept {
     const Guard guard;
     ibv_async_event event{};

@@ -18,7 +18,7 @@
 
 namespace compat::test {
 
-constexpr std::array kErrors{EIO, ENOMEM, EINVAL, ENODEV};
+inline constexpr std::array kErrors{EIO, ENOMEM, EINVAL, ENODEV};
 
 /// Of everything a program can make; what the device's own thread keeps is not among it.
 struct Live {
