@@ -207,7 +207,7 @@ static void serve_until_killed(struct rig* rig) {
 }
 
 static void notice_death(struct rig* rig) {
-    char memory[2][8];
+    char memory[2][8] = {{0}};
     MUST(fi_recv(rig->ep, memory[0], 8, rig_desc(rig, memory[0], 8), 0, memory[0]));
     MUST(fi_recv(rig->ep, memory[1], 8, rig_desc(rig, memory[1], 8), 0, memory[1]));
     rig_meet(rig);
