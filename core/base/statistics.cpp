@@ -172,10 +172,12 @@ bool sum_statistics(std::span<const std::byte> page, std::uint32_t process,
         return false;
     const std::span blocks = page.subspan(kStatisticsHeaderBytes);
     if (header.blocks > blocks.size() / sizeof(StatBlock)) return false;
-    const auto* cells = reinterpret_cast<const std::uint64_t*>(blocks.data());
-    for (std::size_t block = 0; block < header.blocks; ++block)
+    for (std::size_t block = 0; block < header.blocks; ++block) {
+        const auto* cells =
+            reinterpret_cast<const std::uint64_t*>(&blocks[block * sizeof(StatBlock)]);
         for (std::uint64_t& total : totals.cells)
             total += __atomic_load_n(cells++, __ATOMIC_RELAXED);
+    }
     totals.incomplete = header.incomplete != 0;
     return true;
 }
