@@ -133,8 +133,7 @@ def fabric(program):
         faults = [] if told else ["no statistics to compare with"]
         for pid, line in told:
             events = files.get(int(pid), [])
-            words = line.split()
-            numbers = dict(zip(words[::2], map(int, words[1::2])))
+            numbers = {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", line)}
             wanted = {kind: numbers[name] for name, kind in KINDS.items() if numbers.get(name)}
             if posts(events) != wanted:
                 faults.append(f"{pid}: {posts(events)}, not {wanted}")

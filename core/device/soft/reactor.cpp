@@ -223,12 +223,13 @@ void Reactor::steal() noexcept {
     const std::uint32_t polls = polls_in_a_row_.fetch_add(1, std::memory_order_relaxed);
     if (polls >= kPollsForLease)
         last_steal_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    const std::unique_lock guard(serving_, std::try_to_lock);
+    std::unique_lock guard(serving_, std::try_to_lock);
     if (!guard.owns_lock()) return static_cast<void>(sched_yield());
     flush();
     std::array<epoll_event, kBatch> events;
     const int count = epoll_wait(epoll_.get(), events.data(), kBatch, 0);
     serve(events.data(), std::max(count, 0));
+    guard.unlock();
     if (count == 0 && polls % kPollsForYield == 0) sched_yield();
 }
 
