@@ -4,26 +4,23 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "core/engine/tracked_qp.hpp"
 #include "core/rdm/matcher.hpp"
 #include "core/rdm/observer.hpp"
-#include "core/rdm/resolution.hpp"
+#include "core/rdm/peer.hpp"
 
 namespace compat::core::rdm {
-
-using Clock = std::chrono::steady_clock;
 
 // Buffers that are posted for the peer. It may send kDataBuffers messages before the program has
 // taken one, kControlBuffers acknowledgements whatever the program does, and what only gives
 // permissions at any time: at most two of each kind are under way (one is sent when half of the
-// buffers have become free).
+// buffers have become free), and the one that opens the connection.
 constexpr std::uint32_t kDataBuffers = 32;
 constexpr std::uint32_t kControlBuffers = 8;
-constexpr std::uint32_t kPermitBuffers = 4;
+constexpr std::uint32_t kPermitBuffers = 5;
 constexpr std::uint32_t kBuffers = kDataBuffers + kControlBuffers + kPermitBuffers;
 
 /// Permissions for one kind of messages, counted from the start of the connection; they wrap.
@@ -87,20 +84,6 @@ struct Transfer : Linked<Transfer> {
     std::unique_ptr<Pull> pull;
 };
 
-struct Peer {
-    SocketAddress name;
-    std::uint64_t instance = 0;              ///< of the endpoint that the connection leads to
-    Connection* connection = nullptr;        ///< to send on; perhaps it does not stand yet
-    std::shared_ptr<Resolution> resolution;  ///< before the connection is asked for
-    Clock::time_point retry_at{};            ///< not before, unless the peer asks
-    std::uint32_t refusals = 0;              ///< in a row
-    bool failed = false;                     ///< nobody was told yet
-    Clock::time_point failed_at{};
-    std::uint32_t awaiting_peer = 0;  ///< messages that wait for an acknowledgement
-    AddressIndex index = kNoAddress;  ///< in the address book, as of that version
-    std::uint64_t index_version = UINT64_MAX;
-};
-
 struct Connection : Linked<Connection> {
     enum class State : std::uint8_t {
         connecting,  ///< our request is out
@@ -110,11 +93,19 @@ struct Connection : Linked<Connection> {
         gone       ///< only messages in its buffers are left
     };
 
-    Connection(Endpoint& own_endpoint, Peer& own_peer) : endpoint(own_endpoint), peer(own_peer) {}
+    Connection(Endpoint& own_endpoint, Peer& own_peer)
+        : endpoint(own_endpoint), peer_ref(own_peer), peer(own_peer) {}
 
     Endpoint& endpoint;
+    PeerRef peer_ref;
     Peer& peer;
     State state = State::connecting;
+    Clock::time_point since = Clock::now();
+    /// We have asked the peer for it, or something has come over it. Of others all that is known is
+    /// that somebody on the peer's host sent a request.
+    bool proven = false;
+    bool stands = false;           ///< of one that we accepted: the device says so
+    std::uint64_t doubted_in = 0;  ///< the sweep in which it was to give way; 0: never
     Permits data;
     Permits control;
     std::uint32_t posted = 0;  ///< buffers with the device

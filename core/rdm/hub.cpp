@@ -147,6 +147,7 @@ long Endpoint::run(int max_rounds) noexcept {
         }
         if (count == TrackedCq::kEmpty || count == TrackedCq::kDeviceFailed) break;
     }
+    if (count == TrackedCq::kEmpty) ++sweeps_;
     if (leaving_count_ != 0 && count == TrackedCq::kEmpty) reap();
     retry_waiting();
     return count == TrackedCq::kDeviceFailed ? 0 : count;
@@ -156,6 +157,7 @@ long Endpoint::run(int max_rounds) noexcept {
 void Endpoint::note_arrival(Connection& connection) noexcept {
     if (connection.state == Connection::State::accepting)
         connection.state = Connection::State::open;
+    if (!connection.proven && connection.state == Connection::State::open) prove(connection);
 }
 
 void Endpoint::take(const Completion& completion) noexcept {

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/origin.hpp"
@@ -74,10 +73,9 @@ public:
 
 private:
     struct IndexRow {
-        Peer* peer = nullptr;
+        PeerRef peer;
         std::uint32_t generation = 0;
     };
-    using Peers = std::unordered_map<SocketAddress, std::unique_ptr<Peer>, SocketAddressHash>;
 
     Status start() noexcept;
     [[nodiscard]] bool is_iwarp_nic() const noexcept;
@@ -88,7 +86,6 @@ private:
     // peers.cpp
     Result<Peer*> peer_at(AddressIndex index) noexcept;
     Result<Peer*> find_slowly(AddressIndex index) noexcept;
-    Result<Peer*> peer_named(const SocketAddress& name) noexcept;
     /// The connection to send on; null, and why: would_block, or what makes it impossible.
     Result<Connection*> reach(Peer& peer) noexcept;
 
@@ -101,7 +98,11 @@ private:
     void on_request(CmEvent& event) noexcept;
     void refuse(CmId& request, Refusal refusal) noexcept;
     bool admit(Peer& peer, const Hello& said, bool extra, CmId& request) noexcept;
+    bool make_place(const Peer& peer) noexcept;
+    bool give_way(Connection* idle) noexcept;
+    [[nodiscard]] SocketAddress source_towards(const SocketAddress& peer) const noexcept;
     Status accept(Peer& peer, const Hello& said, std::unique_ptr<CmId> request) noexcept;
+    void prove(Connection& connection) noexcept;
     void on_established(Connection& connection, CmEvent& event) noexcept;
     void on_refused(Connection& connection, const CmEvent& event) noexcept;
     void on_failed(Connection& connection) noexcept;
@@ -165,6 +166,7 @@ private:
     void on_remote_write(Connection& connection, const Completion& completion) noexcept;
     void on_message(const Arrival& arrival, Buffer& buffer) noexcept;
     void on_acknowledge(Connection& connection, const Header& header) noexcept;
+    [[nodiscard]] bool may_keep(const Peer& peer, std::size_t length) const noexcept;
     void keep(const Arrival& arrival, Buffer& buffer) noexcept;
     void dispose(Unexpected& message) noexcept;
     void discard(Unexpected& message) noexcept;
@@ -197,7 +199,7 @@ private:
 
     // hub.cpp
     long run(int max_rounds) noexcept;
-    static void note_arrival(Connection& connection) noexcept;
+    void note_arrival(Connection& connection) noexcept;
     void take(const Completion& completion) noexcept;
     void take_error(const Completion& completion) noexcept;
     void note_program() noexcept { polls_.fetch_add(1, std::memory_order_relaxed); }
@@ -223,12 +225,13 @@ private:
     std::size_t unexpected_bytes_ = 0;
     std::uint32_t waiting_count_ = 0;  ///< things that could not be posted
     std::uint32_t leaving_count_ = 0;  ///< connections that drain or are gone
+    std::uint64_t sweeps_ = 1;         ///< how often all that had arrived was taken
     Statistics statistics_;            ///< of posts; the program's CQs count how they end
     Stat refused_for_ = Stat::queue_full;
     const std::unique_ptr<Trace> trace_ = Trace::create();  ///< null: none is wanted
     std::uint64_t traced_ = 0;                              ///< the newest operation's number
+    PeerTable peers_;
     std::vector<IndexRow> by_index_;
-    Peers peers_;
     // Children before parents at the end.
     std::unique_ptr<TrackedCq> cq_;
     std::unique_ptr<CmChannel> cm_channel_;

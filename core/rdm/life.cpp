@@ -95,7 +95,7 @@ void Endpoint::detach_peer(Connection& connection) noexcept {
     peer.connection = nullptr;
     for (Connection* other = connections_.first(); other != nullptr;
          other = List<Connection>::next(*other)) {
-        const bool serves = &other->peer == &peer && other != &connection &&
+        const bool serves = &other->peer == &peer && other != &connection && other->proven &&
                             other->state == Connection::State::open;
         if (serves) peer.connection = other;
     }

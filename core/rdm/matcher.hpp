@@ -12,12 +12,11 @@
 #include "core/base/trace.hpp"
 #include "core/rdm/endpoint.hpp"
 #include "core/rdm/list.hpp"
+#include "core/rdm/peer.hpp"
 #include "core/rdm/wire.hpp"
 
 namespace compat::core::rdm {
 
-struct Connection;
-struct Peer;
 class Endpoint;
 
 /// A receive that a program has posted, until its completion.
@@ -55,6 +54,7 @@ struct Arrival {
 /// A message that no receive has taken yet.
 struct Unexpected : Linked<Unexpected> {
     Arrival arrival;
+    PeerRef peer_ref;
     bool stayed = false;  ///< in the connection's buffer, not on the heap
     bool claimed = false;
     void* claimed_by = nullptr;

@@ -10,6 +10,7 @@ using namespace std::chrono_literals;
 
 // A program that never uses the peer again shall not be told of it by an operation of tomorrow.
 constexpr auto kFailureIsOld = 2s;
+constexpr auto kAwaitProof = 1s;
 
 }  // namespace
 
@@ -17,7 +18,7 @@ Result<Peer*> Endpoint::peer_at(AddressIndex index) noexcept {
     if (index < by_index_.size()) {
         const IndexRow& row = by_index_[index];
         const std::uint32_t generation = attr_.addresses->generation(index);
-        if (row.generation == generation && generation != 0) return row.peer;
+        if (row.generation == generation && generation != 0) return row.peer.get();
     }
     return find_slowly(index);
 }
@@ -27,24 +28,26 @@ Result<Peer*> Endpoint::find_slowly(AddressIndex index) noexcept try {
     const std::uint32_t generation = attr_.addresses->generation(index);
     const auto address = attr_.addresses->lookup(index);
     if (!address || generation == 0) return failure(Errc::invalid_argument);
-    const auto peer = peer_named(*address);
-    if (!peer) return peer;
+    auto peer = peers_.named(*address);
+    if (!peer) return failure(peer.error());
     if (index >= by_index_.size()) by_index_.resize(index + 1);
-    by_index_[index] = {*peer, generation};
-    return peer;
+    IndexRow& row = by_index_[index];
+    row = {std::move(*peer), generation};
+    return row.peer.get();
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
 }
 
-Result<Peer*> Endpoint::peer_named(const SocketAddress& name) noexcept try {
-    std::unique_ptr<Peer>& row = peers_[name];
-    if (!row) {
-        row = std::make_unique<Peer>();
-        row->name = name;
-    }
-    return row.get();
+Result<PeerRef> PeerTable::named(const SocketAddress& name) noexcept try {
+    Peer& row = rows_.try_emplace(name, *this).first->second;
+    row.name = name;
+    return PeerRef(row);
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
+}
+
+void PeerTable::erase(const Peer& peer) noexcept {
+    rows_.erase(rows_.find(peer.name));
 }
 
 AddressIndex Endpoint::index_of(Peer& peer) noexcept {
@@ -57,11 +60,14 @@ AddressIndex Endpoint::index_of(Peer& peer) noexcept {
 }
 
 Result<Connection*> Endpoint::reach(Peer& peer) noexcept {
-    if (peer.connection != nullptr) {
-        if (peer.connection->state == Connection::State::open) return peer.connection;
-        return failure(refuse(Stat::not_connected).error());
-    }
+    const Connection* const own = peer.connection;
+    const bool proven = own != nullptr && own->proven;
+    if (proven && own->state == Connection::State::open) return peer.connection;
+    if (proven) return failure(refuse(Stat::not_connected).error());
     const auto now = Clock::now();
+    // Whoever has asked for that connection may have no part in the peer: then we ask ourselves.
+    if (own != nullptr && now - own->since < kAwaitProof)
+        return failure(refuse(Stat::not_connected).error());
     if (peer.failed) {
         if (now - peer.failed_at < kFailureIsOld) return failure(Errc::unreachable);
         peer.failed = false;

@@ -106,16 +106,23 @@ void Endpoint::on_acknowledge(Connection& connection, const Header& header) noex
 
 // --- messages that nobody waits for
 
+/// A peer may take no more than it leaves to others, so that none, whoever it is, can hold up all.
+bool Endpoint::may_keep(const Peer& peer, std::size_t length) const noexcept {
+    const std::size_t used = unexpected_bytes_ + length;
+    return used <= attr_.max_unexpected &&
+           peer.unexpected_bytes + length <= attr_.max_unexpected - unexpected_bytes_;
+}
+
 /// Moves it out of the way if there is memory; otherwise it stays where it is, and the peer will
 /// have to wait.
 void Endpoint::keep(const Arrival& arrival, Buffer& buffer) noexcept {
     statistics_->add(Stat::receiver_not_ready, 1);
     const std::size_t length = sizeof(Copy) + arrival.message.size();
     void* memory = nullptr;
-    if (unexpected_bytes_ + length <= attr_.max_unexpected)
-        memory = ::operator new(length, std::nothrow);
+    if (may_keep(*arrival.peer, length)) memory = ::operator new(length, std::nothrow);
     if (memory == nullptr) {
         buffer.parked.arrival = arrival;
+        buffer.parked.peer_ref = PeerRef(*arrival.peer);
         buffer.parked.stayed = true;
         buffer.parked.claimed = false;
         ++arrival.connection->stayed;
@@ -124,9 +131,11 @@ void Endpoint::keep(const Arrival& arrival, Buffer& buffer) noexcept {
     }
     Copy* const copy = new (memory) Copy;
     copy->arrival = arrival;
+    copy->peer_ref = PeerRef(*arrival.peer);
     std::memcpy(copy->bytes(), arrival.message.data(), arrival.message.size());
     copy->arrival.message = {copy->bytes(), arrival.message.size()};
     unexpected_bytes_ += length;
+    arrival.peer->unexpected_bytes += length;
     matcher_->keep(*copy);
     free_data_buffer(*arrival.connection, buffer);
 }
@@ -135,6 +144,7 @@ void Endpoint::keep(const Arrival& arrival, Buffer& buffer) noexcept {
 void Endpoint::dispose(Unexpected& message) noexcept {
     if (!message.stayed) {
         unexpected_bytes_ -= heap_length(message);
+        message.arrival.peer->unexpected_bytes -= heap_length(message);
         Copy* const copy = static_cast<Copy*>(&message);
         copy->~Copy();
         ::operator delete(copy);
@@ -145,6 +155,7 @@ void Endpoint::dispose(Unexpected& message) noexcept {
         static_cast<std::size_t>(message.arrival.message.data() - connection.memory.get()) /
         kBufferLength;
     --connection.stayed;
+    message.peer_ref = PeerRef();
     free_data_buffer(connection, connection.buffers[at]);
 }
 

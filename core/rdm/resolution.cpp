@@ -15,9 +15,10 @@ constinit std::atomic<int> g_under_way{0};
 }  // namespace
 
 Result<std::shared_ptr<Resolution>> Resolution::start(std::unique_ptr<CmId> id,
+                                                      const SocketAddress& source,
                                                       const SocketAddress& peer,
                                                       int timeout_ms) noexcept try {
-    std::shared_ptr<Resolution> made(new Resolution(std::move(id), peer, timeout_ms));
+    std::shared_ptr<Resolution> made(new Resolution(std::move(id), source, peer, timeout_ms));
     if (g_under_way.fetch_add(1) >= kMostAtOnce) {
         g_under_way.fetch_sub(1);
         return failure(Errc::would_block);
@@ -37,7 +38,7 @@ Result<std::shared_ptr<Resolution>> Resolution::start(std::unique_ptr<CmId> id,
 void* Resolution::thread_main(void* self) noexcept {
     // The last share may be this one: its endpoint is closed meanwhile.
     const std::shared_ptr<Resolution> own = std::move(static_cast<Resolution*>(self)->running_);
-    own->status_ = own->id_->resolve({}, own->peer_, own->timeout_ms_);
+    own->status_ = own->id_->resolve(own->source_, own->peer_, own->timeout_ms_);
     g_under_way.fetch_sub(1);
     own->done_.store(true, std::memory_order_release);
     return nullptr;

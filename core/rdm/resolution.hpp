@@ -15,6 +15,7 @@ public:
     /// Starts to resolve; the identifier has no channel yet.
     /// Errors: would_block (many are under way), no_memory.
     static Result<std::shared_ptr<Resolution>> start(std::unique_ptr<CmId> id,
+                                                     const SocketAddress& source,
                                                      const SocketAddress& peer,
                                                      int timeout_ms) noexcept;
 
@@ -23,11 +24,13 @@ public:
     Result<std::unique_ptr<CmId>> take() noexcept;
 
 private:
-    Resolution(std::unique_ptr<CmId> id, const SocketAddress& peer, int timeout_ms) noexcept
-        : id_(std::move(id)), peer_(peer), timeout_ms_(timeout_ms) {}
+    Resolution(std::unique_ptr<CmId> id, const SocketAddress& source, const SocketAddress& peer,
+               int timeout_ms) noexcept
+        : id_(std::move(id)), source_(source), peer_(peer), timeout_ms_(timeout_ms) {}
     static void* thread_main(void* self) noexcept;
 
     std::unique_ptr<CmId> id_;
+    const SocketAddress source_;  ///< empty: any
     const SocketAddress peer_;
     const int timeout_ms_;
     Status status_;

@@ -17,7 +17,7 @@ namespace compat::core::rdm {
 
 /// Of requests and of answers to them.
 struct Hello {
-    SocketAddress name;          ///< of the endpoint that sends it; a wildcard host: as seen
+    SocketAddress name;          ///< what the endpoint that sends it calls itself
     std::uint64_t instance = 0;  ///< drawn when that endpoint was opened
     bool extra = false;  ///< a request: come what may, the sender has no connection that stands
     std::uint32_t data_buffers = 0;     ///< posted for messages of the other side
@@ -34,6 +34,7 @@ enum class Refusal : std::uint8_t {
     crossing,     ///< the receiver's own request survives
     connected,    ///< a connection to that endpoint stands
     unable,       ///< no memory or the like
+    busy,         ///< too many connections that nothing has come over yet
     count_
 };
 constexpr std::size_t kRefusalLength = 8;

@@ -28,7 +28,7 @@ SendQueue::SendQueue(const QpAttr& attr, SoftCq& cq, std::uint32_t qp_num)
       max_inline_(std::max<std::uint32_t>(attr.max_inline, 8)),
       entries_(std::bit_ceil(std::size_t{depth_})),
       sges_(entries_.size() * std::max<std::uint32_t>(max_sge_, 1)),
-      inline_bytes_(entries_.size() * max_inline_) {}
+      inline_bytes_(new std::byte[entries_.size() * max_inline_]) {}
 
 Status SendQueue::post(const WorkRequest& request) noexcept {
     const std::uint64_t length = total_length(request.sges);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -75,7 +76,7 @@ private:
     const std::uint32_t max_inline_;
     std::vector<SendEntry> entries_;  ///< a power of two, and no less than depth_
     std::vector<Sge> sges_;
-    std::vector<std::byte> inline_bytes_;
+    std::unique_ptr<std::byte[]> inline_bytes_;  ///< not touched before it is used: it is large
     Sequence head_ = 0;
     Sequence tail_ = 0;
     Sequence acknowledged_ = 0;

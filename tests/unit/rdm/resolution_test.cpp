@@ -46,7 +46,7 @@ private:
 };
 
 Result<std::shared_ptr<Resolution>> start(Way& way) {
-    return Resolution::start(std::make_unique<SlowCmId>(way), {}, 2000);
+    return Resolution::start(std::make_unique<SlowCmId>(way), {}, {}, 2000);
 }
 
 void wait_for(const Resolution& resolution) {
