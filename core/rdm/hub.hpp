@@ -70,6 +70,9 @@ public:
     /// A multi-receive buffer is the program's again, without a message.
     void report_released(const Posted& posted) noexcept;
     AddressIndex index_of(Peer& peer) noexcept;
+    /// Whether a receive that completes at once may be told of: not while the program lets entries
+    /// pile up.
+    [[nodiscard]] bool may_report() noexcept { return attr_.receive_cq->prepare(1); }
 
 private:
     struct IndexRow {

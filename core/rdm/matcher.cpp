@@ -102,10 +102,7 @@ Result<Posted*> Matcher::take_record(const MessageReceive& receive) noexcept {
     if (receive.local.size() > kMaxSegments || (receive.multiple && receive.local.size() > 1))
         return failure(Errc::invalid_argument);
     Posted* const posted = free_.pop();
-    if (posted == nullptr) {
-        statistics_->add(Stat::queue_full, 1);
-        return failure(Errc::would_block);
-    }
+    if (posted == nullptr) return failure(hold_back().error());
     --free_count_;
     fill(*posted, receive);
     statistics_->post(Stat::receives, posted->room);
@@ -115,18 +112,19 @@ Result<Posted*> Matcher::take_record(const MessageReceive& receive) noexcept {
 
 Status Matcher::post(const MessageReceive& receive) noexcept {
     const std::lock_guard guard(*this);
+    Unexpected* const waiting = find_message(receive.match);
+    if (waiting != nullptr && !waiting->arrival.endpoint->may_report()) return hold_back();
     const auto posted = take_record(receive);
     if (!posted) return failure(posted.error());
-    match_kept(**posted);
+    match_kept(**posted, waiting);
     return {};
 }
 
-/// Takes the messages that came before the receive; what is left of it goes to the list.
-void Matcher::match_kept(Posted& posted) noexcept {
+/// Takes the messages that came before the receive, message first; what is left of it goes to the
+/// list.
+void Matcher::match_kept(Posted& posted, Unexpected* message) noexcept {
     const bool multiple = posted.multiple;
-    for (;;) {
-        Unexpected* const message = find_message(posted.match);
-        if (message == nullptr) break;
+    for (; message != nullptr; message = find_message(posted.match)) {
         Endpoint& endpoint = *message->arrival.endpoint;
         if (multiple && !make_room(posted, message->arrival.header.length, endpoint)) return;
         unlink(*message);

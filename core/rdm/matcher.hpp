@@ -112,6 +112,11 @@ public:
     /// A receive that is in no list. Errors: as post().
     Result<Posted*> take_record(const MessageReceive& receive) noexcept;
     static void place(Posted& posted, std::uint64_t length, Placement& out) noexcept;
+    /// A post that is to be tried again.
+    Status hold_back() noexcept {
+        statistics_->add(Stat::queue_full, 1);
+        return failure(Errc::would_block);
+    }
 
 private:
     static std::size_t queue_of(bool tagged) noexcept { return tagged ? 1 : 0; }
@@ -121,7 +126,7 @@ private:
     void trace_end(Posted& posted) noexcept;
     static void fill(Posted& posted, const MessageReceive& receive) noexcept;
     bool make_room(Posted& posted, std::uint64_t length, Endpoint& endpoint) noexcept;
-    void match_kept(Posted& posted) noexcept;
+    void match_kept(Posted& posted, Unexpected* message) noexcept;
 
     Lock lock_;
     std::atomic<std::uint32_t> wanted_{0};  ///< callers of lock()

@@ -246,6 +246,7 @@ Completion Endpoint::tell(const Unexpected& message, void* context, std::uint64_
 Status Endpoint::peek(const MessagePeek& peek) noexcept {
     progress();
     const std::lock_guard guard(*matcher_);
+    if (!may_report()) return matcher_->hold_back();
     Unexpected* const message = matcher_->find_message(peek.match);
     if (message == nullptr) {
         push(*attr_.receive_cq, {.context = peek.context,
@@ -276,6 +277,7 @@ void Endpoint::discard(Unexpected& message) noexcept {
 
 Status Endpoint::take_claimed(const MessageReceive& receive, bool discards) noexcept {
     const std::lock_guard guard(*matcher_);
+    if (!may_report()) return matcher_->hold_back();
     Unexpected* const message = matcher_->find_claimed(receive.context);
     if (message == nullptr) return failure(Errc::invalid_argument);
     Endpoint& endpoint = *message->arrival.endpoint;

@@ -363,6 +363,26 @@ void a_look_tells_what_waits(void** state) {
     }
 }
 
+void looks_are_refused_when_nobody_reads_what_they_tell(void** state) {
+    Node& a = make(state);
+    constexpr std::size_t kEnough = 1'000'000;
+    std::size_t looks = 0;
+    const auto look = [&] {
+        return a.endpoint->peek({.match = {.tagged = true}, .context = context_of(looks)});
+    };
+    while (looks < kEnough && look()) ++looks;
+    assert_true(looks < kEnough);
+    assert_int_equal(look().error().code, Errc::would_block);
+    LocalBuffer local;
+    const MessageReceive claimed = receive_into(&looks, sizeof looks, 1, local);
+    assert_int_equal(a.endpoint->take_claimed(claimed, false).error().code, Errc::would_block);
+    // Each that was accepted is told of, once.
+    a.poll();
+    assert_int_equal(a.done.size(), looks);
+    for (std::size_t at = 0; at < looks; ++at) assert_ptr_equal(a.done[at].context, context_of(at));
+    assert_true(look().has_value());
+}
+
 void receives_can_be_shared_by_endpoints(void** state) {
     auto shared = std::move(*MessageQueue::create(16));
     {
@@ -793,6 +813,7 @@ int main() {
         RIGGED(a_message_that_does_not_fit_the_rest_takes_the_next_buffer),
         RIGGED(an_acknowledged_message_completes_when_it_was_received),
         RIGGED(a_look_tells_what_waits),
+        RIGGED(looks_are_refused_when_nobody_reads_what_they_tell),
         RIGGED(receives_can_be_shared_by_endpoints),
         RIGGED(rma_is_one_sided_and_counted),
         RIGGED(a_write_with_data_tells_the_target),
