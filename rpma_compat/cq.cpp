@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 
 #include "rpma_compat/err_map.hpp"
@@ -15,6 +14,14 @@ namespace compat::rpma {
 namespace {
 
 constexpr std::size_t kBatch = 16;  ///< completions taken from the core at a time
+
+/// Uninitialised: to clear it at every poll costs more than the poll.
+struct Batch {
+    Batch() noexcept {}
+    union {
+        core::WorkCompletion at[kBatch];
+    };
+};
 
 ibv_wc to_verbs(const core::WorkCompletion& completion) {
     ibv_wc wc{};
@@ -33,17 +40,17 @@ ibv_wc to_verbs(const core::WorkCompletion& completion) {
 
 /// Up to wanted completions; the number, or an RPMA_E_ code if there is none.
 int poll(core::WaitedCq& queue, int wanted, ibv_wc* wc) {
-    std::array<core::WorkCompletion, kBatch> batch;
+    Batch batch;
     int got = 0;
     while (got < wanted) {
         const auto room = std::min(static_cast<std::size_t>(wanted - got), kBatch);
-        const auto polled = queue.poll(std::span(batch).first(room));
+        const auto polled = queue.poll(std::span(batch.at, room));
         if (!polled) {
             if (got != 0) break;  // it will be told of next time
             return COMPAT_RPMA_FAILED(provider, "ibv_poll_cq", polled.error());
         }
         if (*polled > room) return RPMA_E_UNKNOWN;
-        for (std::size_t index = 0; index < *polled; ++index) wc[got++] = to_verbs(batch[index]);
+        for (std::size_t index = 0; index < *polled; ++index) wc[got++] = to_verbs(batch.at[index]);
         if (*polled < room) break;
     }
     return got != 0 ? got : RPMA_E_NO_COMPLETION;

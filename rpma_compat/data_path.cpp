@@ -48,8 +48,11 @@ struct Transfer {
     }
 };
 
-int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local,
-         std::size_t offset, std::size_t length) {
+// Inline in each of the calls: a request is built where it is posted from.
+
+[[gnu::always_inline]] inline int post(rpma_conn& conn, core::WorkRequest& request,
+                                       const rpma_mr_local* local, std::size_t offset,
+                                       std::size_t length) {
     core::Sge sge;
     if (local != nullptr) {
         sge = to_sge(*local, offset, length);
@@ -63,7 +66,8 @@ int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local
     return kSuccess;
 }
 
-int post_transfer(rpma_conn* conn, core::WorkRequest request, const Transfer& transfer, int flags) {
+[[gnu::always_inline]] inline int post_transfer(rpma_conn* conn, core::WorkRequest request,
+                                                const Transfer& transfer, int flags) {
     if (conn == nullptr) return RPMA_E_INVAL;
     if (flags == 0) return misused(kNoFlags);
     if (const char* const why = transfer.misuse()) return misused(why);

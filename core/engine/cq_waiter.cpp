@@ -70,6 +70,26 @@ void WaitedCq::trace(std::span<const WorkCompletion> wcs) noexcept {
             if (trace->complete(wc)) break;
 }
 
+/// For one who found something probed.
+[[gnu::noinline]] Result<std::size_t> WaitedCq::poll_probed(
+    std::span<WorkCompletion> wcs) noexcept {
+    const std::lock_guard lock(waiter_.mutex_);
+    auto polled = poll_locked(wcs);
+    if (polled && *polled < wcs.size()) waiter_.found_empty_locked();
+    return polled;
+}
+
+inline Result<std::size_t> WaitedCq::poll_uncounted(std::span<WorkCompletion> wcs) noexcept {
+    if (has_probed_.load(std::memory_order_acquire)) [[unlikely]]
+        return poll_probed(wcs);
+    auto polled = queue_->poll(wcs);
+    if (!polled || !waiter_.waited_.load(std::memory_order_relaxed)) [[likely]]
+        return polled;
+    if (*polled == 0) return waiter_.poll_empty(*this, wcs);
+    if (*polled < wcs.size()) waiter_.found_empty();
+    return polled;
+}
+
 Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
     auto polled = poll_uncounted(wcs);
     if (!polled || *polled == 0) return polled;
@@ -83,20 +103,6 @@ Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
             statistics_->add_shared(stat_of(wc.status), 1);
     }
     statistics_->add_shared(Stat::completions, successes);
-    return polled;
-}
-
-Result<std::size_t> WaitedCq::poll_uncounted(std::span<WorkCompletion> wcs) noexcept {
-    if (has_probed_.load(std::memory_order_acquire)) {
-        const std::lock_guard lock(waiter_.mutex_);
-        auto polled = poll_locked(wcs);
-        if (polled && *polled < wcs.size()) waiter_.found_empty_locked();
-        return polled;
-    }
-    auto polled = poll_queue(wcs, 0);
-    if (!polled || !waiter_.waited_.load(std::memory_order_relaxed)) return polled;
-    if (*polled == 0) return waiter_.poll_empty(*this, wcs);
-    if (*polled < wcs.size()) waiter_.found_empty();
     return polled;
 }
 

@@ -50,6 +50,7 @@ private:
     Result<std::size_t> poll_locked(std::span<WorkCompletion> wcs) noexcept;
 
     void trace(std::span<const WorkCompletion> wcs) noexcept;
+    Result<std::size_t> poll_probed(std::span<WorkCompletion> wcs) noexcept;
     Result<std::size_t> poll_uncounted(std::span<WorkCompletion> wcs) noexcept;
     Result<std::size_t> poll_queue(std::span<WorkCompletion> wcs, std::size_t taken) noexcept;
 

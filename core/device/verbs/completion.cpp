@@ -150,6 +150,22 @@ Result<std::size_t> VerbsCq::poll(std::span<WorkCompletion> wcs) noexcept {
     if (inherited()) [[unlikely]]
         return failure(Errc::device, EPERM);
     const std::lock_guard guard(lock_);
+    return wcs.size() == 1 && kept_size_ == 0 ? poll_one(wcs.front()) : poll_many(wcs);
+}
+
+inline Result<std::size_t> VerbsCq::poll_one(WorkCompletion& out) noexcept {
+    ibv_wc wc;
+    do {
+        const int got = ibv_poll_cq(cq_.get(), 1, &wc);
+        if (got == 0) return 0;
+        if (got < 0) [[unlikely]]
+            return failure(Errc::device, errno_of(got));
+        seen(wc);
+    } while (!deliver(wc, out));
+    return 1;
+}
+
+[[gnu::noinline]] Result<std::size_t> VerbsCq::poll_many(std::span<WorkCompletion> wcs) noexcept {
     std::size_t count = 0;
     for (; kept_size_ != 0 && count != wcs.size(); --kept_size_) {
         count += deliver(kept_[kept_head_], wcs[count]);
@@ -318,6 +334,7 @@ bool VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
     out.qp_num = wc.qp_num;
     out.byte_length = wc.byte_len;
     out.imm = out.has_imm ? ntohl(wc.imm_data) : 0;
+    out.done_at = 0;
     switch (slot.kind) {
         case SlotKind::send:
         case SlotKind::receive: static_cast<SlotRing*>(slot.owner)->retire(slot); break;

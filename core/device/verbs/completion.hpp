@@ -82,9 +82,12 @@ private:
     Status reserve(std::uint32_t entries) noexcept;
     Status grow(std::uint32_t needed) noexcept;
     void acknowledge() noexcept;
-    void seen(const ibv_wc& wc) noexcept;
+    // With lock() held:
+    Result<std::size_t> poll_one(WorkCompletion& out) noexcept;
+    Result<std::size_t> poll_many(std::span<WorkCompletion> wcs) noexcept;
+    inline void seen(const ibv_wc& wc) noexcept;
     void keep(const ibv_wc& wc) noexcept;
-    bool deliver(const ibv_wc& wc, WorkCompletion& out) noexcept;
+    inline bool deliver(const ibv_wc& wc, WorkCompletion& out) noexcept;
     void drop(const ibv_wc& wc) noexcept;
     [[nodiscard]] VerbsQp* owner_of(const ibv_wc& wc) const noexcept;
 

@@ -53,6 +53,8 @@ private:
     Status attach() noexcept;
     Status make() noexcept;
     [[nodiscard]] std::optional<Errc> check(const WorkRequest& request) const noexcept;
+    [[nodiscard]] bool is_usual(const WorkRequest& request) const noexcept;
+    Status post_usual(const WorkRequest& request, std::size_t& done) noexcept;
     Status post_list(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_chain(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_compacted(const WorkRequest& request) noexcept;
@@ -70,6 +72,8 @@ private:
     ibv_qp_ex* extended_ = nullptr;
     const QpAttr attr_;
     const std::size_t max_read_sge_;
+    const std::uint64_t
+        usual_end_;  ///< shorter elements fit any request of one; 0 if none is usual
     VerbsCq& send_cq_;
     VerbsCq& receive_cq_;
     VerbsSrq* const srq_;
