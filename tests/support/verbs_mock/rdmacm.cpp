@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// librdmacm's functions. Listeners and connections are of this process; every address of the
-// loopback network is the device's.
+// librdmacm's functions. Listeners and connections are of this process; every address of this
+// host is the device's.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -66,8 +68,25 @@ sockaddr_in& target(rdma_cm_id& id) noexcept {
 bool is_wildcard(const sockaddr_in& address) noexcept {
     return address.sin_addr.s_addr == htonl(INADDR_ANY);
 }
-bool is_own(const sockaddr_in& address) noexcept {
-    return ntohl(address.sin_addr.s_addr) >> 24 == 127;
+/// The kernel lets a socket be bound to none but the host's addresses.
+bool is_own(sockaddr_in address) noexcept {
+    if (is_wildcard(address)) return false;
+    address.sin_port = 0;
+    const int probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool own = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(probe);
+    return own;
+}
+sockaddr* copy_of(const sockaddr* address) {
+    if (address == nullptr) return nullptr;
+    auto* const copy = new sockaddr_in(*reinterpret_cast<const sockaddr_in*>(address));
+    return reinterpret_cast<sockaddr*>(copy);
+}
+ibv_context* open_device() {
+    ibv_device** const list = ibv_get_device_list(nullptr);
+    ibv_context* const context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    return context;
 }
 
 Event* make_event(rdma_cm_event_type type, Id& id, int status = 0) {
@@ -227,11 +246,8 @@ extern "C" {
 ibv_context** rdma_get_devices(int* number) {
     if (fails(Call::get_devices)) return nullptr;
     g_on_removal.store(on_removal);
-    int count = 0;
-    ibv_device** const list = ibv_get_device_list(&count);
-    auto** const contexts = new ibv_context* [2] { ibv_open_device(list[0]), nullptr };
-    ibv_free_device_list(list);
-    if (number != nullptr) *number = count;
+    auto** const contexts = new ibv_context* [2] { open_device(), nullptr };
+    if (number != nullptr) *number = 1;
     return contexts;
 }
 void rdma_free_devices(ibv_context** list) {
@@ -281,6 +297,7 @@ const char* rdma_event_str(rdma_cm_event_type) {
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** out, void* id_context,
                    rdma_port_space ps) {
     if (fails(Call::create_id)) return -1;
+    open_device();
     const Guard guard;
     auto* const id = new Id{};
     id->channel = channel;
@@ -486,6 +503,13 @@ int rdma_disconnect(rdma_cm_id* id) {
     if (other != nullptr) disconnected(*other);
     return 0;
 }
+int rdma_establish(rdma_cm_id*) {
+    return 0;
+}
+void rdma_destroy_ep(rdma_cm_id* id) {
+    if (id->qp != nullptr) rdma_destroy_qp(id);
+    rdma_destroy_id(id);
+}
 int rdma_notify(rdma_cm_id*, ibv_event_type) {
     return 0;
 }
@@ -501,29 +525,35 @@ __be16 rdma_get_dst_port(rdma_cm_id* id) {
 
 // --- addresses
 
+/// An address that is named is the target's or, for a passive side, the own one; hints give what is
+/// not named.
 int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints,
                      rdma_addrinfo** out) {
-    addrinfo wanted{};
-    wanted.ai_family = AF_INET;
-    wanted.ai_socktype = SOCK_STREAM;
-    const bool passive = hints != nullptr && (hints->ai_flags & RAI_PASSIVE) != 0;
-    if (passive) wanted.ai_flags = AI_PASSIVE;
-    addrinfo* found = nullptr;
-    if (const int rc = getaddrinfo(node, service, &wanted, &found); rc != 0) return rc;
+    const rdma_addrinfo given = hints != nullptr ? *hints : rdma_addrinfo{};
+    const bool passive = (given.ai_flags & RAI_PASSIVE) != 0;
+    sockaddr* named = nullptr;
+    if (node != nullptr || service != nullptr) {
+        addrinfo wanted{};
+        wanted.ai_family = AF_INET;
+        wanted.ai_socktype = SOCK_STREAM;
+        if (passive) wanted.ai_flags = AI_PASSIVE;
+        addrinfo* found = nullptr;
+        if (const int rc = getaddrinfo(node, service, &wanted, &found); rc != 0) {
+            errno = EADDRNOTAVAIL;
+            return rc;
+        }
+        named = copy_of(found->ai_addr);
+        freeaddrinfo(found);
+    }
     auto* const made = new rdma_addrinfo{};
+    made->ai_flags = given.ai_flags;
     made->ai_family = AF_INET;
     made->ai_qp_type = IBV_QPT_RC;
     made->ai_port_space = RDMA_PS_TCP;
-    auto* const own = new sockaddr_in(*reinterpret_cast<const sockaddr_in*>(found->ai_addr));
-    freeaddrinfo(found);
-    auto* const address = reinterpret_cast<sockaddr*>(own);
-    if (passive) {
-        made->ai_src_addr = address;
-        made->ai_src_len = sizeof *own;
-    } else {
-        made->ai_dst_addr = address;
-        made->ai_dst_len = sizeof *own;
-    }
+    made->ai_src_addr = passive && named != nullptr ? named : copy_of(given.ai_src_addr);
+    made->ai_dst_addr = !passive && named != nullptr ? named : copy_of(given.ai_dst_addr);
+    if (made->ai_src_addr != nullptr) made->ai_src_len = sizeof(sockaddr_in);
+    if (made->ai_dst_addr != nullptr) made->ai_dst_len = sizeof(sockaddr_in);
     *out = made;
     return 0;
 }

@@ -237,6 +237,10 @@ ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
     return ibv_reg_mr_iova2(pd, address, length, reinterpret_cast<std::uintptr_t>(address),
                             static_cast<unsigned>(access));
 }
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, size_t, std::uint64_t, int, int) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+}
 int ibv_dereg_mr(ibv_mr* mr) {
     const Guard guard;
     --static_cast<Pd*>(mr->pd)->children;
@@ -244,6 +248,16 @@ int ibv_dereg_mr(ibv_mr* mr) {
     count(Kind::mr, -1);
     delete static_cast<Mr*>(mr);
     return 0;
+}
+
+// --- address handles: of datagrams, which there are none of
+
+ibv_ah* ibv_create_ah(ibv_pd*, ibv_ah_attr*) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+}
+int ibv_destroy_ah(ibv_ah*) {
+    return EINVAL;
 }
 
 // --- completion channels
