@@ -54,7 +54,7 @@ void move_bytes(std::byte* to, const std::byte* from, std::uint64_t length) noex
         __builtin_memcpy(to, from, sizeof(std::uint64_t));
         return;
     }
-    __builtin_memmove(to, from, length);
+    if (length != 0) __builtin_memmove(to, from, length);  // null where there are none
 }
 
 // --- completions
