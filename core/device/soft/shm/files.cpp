@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -20,24 +18,28 @@ struct DirectoryCloser {
     void operator()(DIR* directory) const noexcept { closedir(directory); }
 };
 
-bool is_mapped_file(int fd, const Mapping& mapping) {
-    struct stat status {};
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == mapping.inode &&
+bool is_mapped_file(const struct stat& status, const Mapping& mapping) {
+    return S_ISREG(status.st_mode) && status.st_ino == mapping.inode &&
            status.st_dev == makedev(mapping.device_major, mapping.device_minor);
 }
 
+bool is_mapped_file(const UniqueFd& file, const Mapping& mapping) {
+    struct stat status {};
+    return fstat(file.get(), &status) == 0 && is_mapped_file(status, mapping);
+}
+
 /// The program has it open still, as a rule; memory without a path (memfd_create(2)) must be.
+/// Descriptors of other threads come and go meanwhile: they are looked at by name.
 UniqueFd open_by_descriptor(const Mapping& mapping) {
     const std::unique_ptr<DIR, DirectoryCloser> directory(opendir("/proc/self/fd"));
     if (!directory) return {};
+    const int all = dirfd(directory.get());
     while (const dirent* entry = readdir(directory.get())) {
-        char* end = nullptr;
-        const auto number = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-        if (*end != '\0' || !is_mapped_file(number, mapping)) continue;
-        char path[32];
-        std::snprintf(path, sizeof path, "/proc/self/fd/%d", number);
-        UniqueFd file(open(path, O_PATH | O_CLOEXEC));
-        if (file && is_mapped_file(file.get(), mapping)) return file;
+        struct stat status {};
+        if (fstatat(all, entry->d_name, &status, 0) != 0 || !is_mapped_file(status, mapping))
+            continue;
+        UniqueFd file(openat(all, entry->d_name, O_PATH | O_CLOEXEC));
+        if (file && is_mapped_file(file, mapping)) return file;
     }
     return {};
 }
@@ -46,7 +48,7 @@ UniqueFd open_by_path(const void* address, std::size_t length) {
     const auto mappings = mappings_of(address, length);
     if (!mappings || mappings->size() != 1) return {};
     UniqueFd file(open(mappings->front().path.c_str(), O_PATH | O_CLOEXEC));
-    return file && is_mapped_file(file.get(), mappings->front()) ? std::move(file) : UniqueFd();
+    return file && is_mapped_file(file, mappings->front()) ? std::move(file) : UniqueFd();
 }
 
 }  // namespace
