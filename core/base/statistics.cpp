@@ -109,7 +109,7 @@ void print_at_exit() {
             value != 0)
             append(" %s %llu", row.name, static_cast<unsigned long long>(value));
     const auto is_zero = [](std::uint64_t cell) { return cell == 0; };
-    append(std::ranges::all_of(totals.cells, is_zero) ? " nothing was posted\n" : "\n");
+    append("%s\n", std::ranges::all_of(totals.cells, is_zero) ? " nothing was posted" : "");
     if (write(STDERR_FILENO, text.data(), used) < 0) return;
 }
 
