@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/device/soft/shm/files.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <memory>
 #include <new>
+#include <utility>
 
 #include "core/device/soft/mappings.hpp"
+#include "core/device/soft/shm/descriptors.hpp"
 
 namespace compat::core::soft::shm {
 namespace {
-
-struct DirectoryCloser {
-    void operator()(DIR* directory) const noexcept { closedir(directory); }
-};
 
 bool is_mapped_file(const struct stat& status, const Mapping& mapping) {
     return S_ISREG(status.st_mode) && status.st_ino == mapping.inode &&
@@ -29,19 +25,16 @@ bool is_mapped_file(const UniqueFd& file, const Mapping& mapping) {
 }
 
 /// The program has it open still, as a rule; memory without a path (memfd_create(2)) must be.
-/// Descriptors of other threads come and go meanwhile: they are looked at by name.
 UniqueFd open_by_descriptor(const Mapping& mapping) {
-    const std::unique_ptr<DIR, DirectoryCloser> directory(opendir("/proc/self/fd"));
-    if (!directory) return {};
-    const int all = dirfd(directory.get());
-    while (const dirent* entry = readdir(directory.get())) {
-        struct stat status {};
-        if (fstatat(all, entry->d_name, &status, 0) != 0 || !is_mapped_file(status, mapping))
-            continue;
-        UniqueFd file(openat(all, entry->d_name, O_PATH | O_CLOEXEC));
-        if (file && is_mapped_file(file, mapping)) return file;
-    }
-    return {};
+    UniqueFd found;
+    static_cast<void>(any_descriptor([&](int all, const char* name, const struct stat& status) {
+        if (!is_mapped_file(status, mapping)) return false;
+        UniqueFd file(openat(all, name, O_PATH | O_CLOEXEC));
+        if (!file || !is_mapped_file(file, mapping)) return false;
+        found = std::move(file);
+        return true;
+    }));
+    return found;
 }
 
 UniqueFd open_by_path(const void* address, std::size_t length) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/device/soft/shm/window.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -9,13 +8,14 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/device/soft/shm/descriptors.hpp"
 #include "core/device/soft/user_memory.hpp"
 
 namespace compat::core::soft::shm {
@@ -33,9 +33,9 @@ bool is_same(const struct stat& status, const SharedFile& file) {
 }
 
 /// Of proc(5): "lock:\t1: POSIX ..." for each record lock that this process has through the file.
-bool has_record_lock(int fd) {
-    char path[40];
-    std::snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+bool has_record_lock(const char* descriptor) {
+    char path[sizeof "/proc/self/fdinfo/" + NAME_MAX];
+    std::snprintf(path, sizeof path, "/proc/self/fdinfo/%s", descriptor);
     std::FILE* info = std::fopen(path, "re");
     if (info == nullptr) return true;
     char line[256];
@@ -48,21 +48,10 @@ bool has_record_lock(int fd) {
 
 /// The program would lose its record locks (fcntl(2)) on a file that anybody here closes.
 bool program_has_locked(const SharedFile& file) {
-    DIR* directory = opendir("/proc/self/fd");
-    if (directory == nullptr) return true;
-    bool found = false;
-    while (const dirent* entry = readdir(directory)) {
-        char* end = nullptr;
-        const auto number = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-        struct stat status {};
-        if (*end != '\0' || fstat(number, &status) != 0 || !is_same(status, file)) continue;
-        if (has_record_lock(number)) {
-            found = true;
-            break;
-        }
-    }
-    closedir(directory);
-    return found;
+    const auto found = any_descriptor([&](int, const char* name, const struct stat& status) {
+        return is_same(status, file) && has_record_lock(name);
+    });
+    return found.value_or(true);
 }
 
 }  // namespace
