@@ -99,6 +99,27 @@ private:
     std::byte* address_ = nullptr;
 };
 
+/// The pins of one piece of work. None is made before it is needed: almost all have one.
+template <std::size_t kMost>
+class Pins {
+public:
+    Pins() noexcept {}
+    Pins(const Pins&) = delete;
+    ~Pins() {
+        while (count_ != 0) std::destroy_at(&pins_[--count_]);
+    }
+    /// No more than kMost.
+    Pin& add() noexcept { return *std::construct_at(&pins_[count_++]); }
+    const Pin& operator[](std::size_t at) const noexcept { return pins_[at]; }
+    [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+private:
+    union {
+        Pin pins_[kMost];
+    };
+    std::size_t count_ = 0;
+};
+
 /// All regions of a protection domain. Any thread.
 ///
 /// A generated key is 24 bits of index and 8 bits of generation. Indices are handed out once for

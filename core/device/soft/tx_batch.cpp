@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "core/device/soft/user_memory.hpp"
 #include "core/device/soft/wire/crc32c.hpp"
@@ -17,24 +16,6 @@ namespace {
 constexpr std::size_t kMaxPieces = 8;  // of one FPDU
 constexpr std::size_t kFrameBytes =
     wire::kFpduLengthBytes + wire::kMaxHeaderBytes + 3 + wire::kCrcBytes;
-
-/// What the pieces of one FPDU need while they are looked at; as many as there are.
-class Pins {
-public:
-    Pins() noexcept {}
-    Pins(const Pins&) = delete;
-    ~Pins() {
-        while (count_ != 0) std::destroy_at(&pins_[--count_]);
-    }
-    Pin& add() noexcept { return *std::construct_at(&pins_[count_++]); }
-    const Pin& operator[](std::size_t at) const noexcept { return pins_[at]; }
-
-private:
-    union {  // not made before they are needed: most FPDUs have one piece
-        Pin pins_[kMaxPieces];
-    };
-    std::size_t count_ = 0;
-};
 
 bool copy_piece(std::byte* to, const Payload& piece, const Pin& pin) noexcept {
     if (piece.length == 0) return true;
@@ -90,7 +71,7 @@ Fault TxBatch::pin(const Payload& piece, Pin& pin) const noexcept {
 
 Fault TxBatch::add_fpdu(std::span<const std::byte> header,
                         std::span<const Payload> pieces) noexcept {
-    Pins pins;
+    Pins<kMaxPieces> pins;
     std::size_t payload = 0;
     for (const Payload& piece : pieces) {
         if (const Fault fault = pin(piece, pins.add()); fault != Fault::none) return fault;

@@ -82,20 +82,14 @@ private:
 /// The local memory of a request, kept registered.
 class LocalMemory {
 public:
-    LocalMemory() = default;
-    LocalMemory(const LocalMemory&) = delete;
-    ~LocalMemory() {
-        while (count_ != 0) std::destroy_at(&pin(--count_));
-    }
-
     bool pin_all(const SendEntry& entry, const KeyTable& keys, bool writes) noexcept {
         for (const Sge& sge : entry.request.sges) {
             if (sge.length == 0) continue;
-            if (count_ == kMaxSge) return false;
-            Pin& next = *new (&pins_[count_ * sizeof(Pin)]) Pin;
-            ++count_;
-            if (keys.pin_local(sge, writes, next) != Fault::none) return false;
-            pieces_[count_ - 1] = {next.address(), sge.length};
+            const std::size_t at = pins_.size();
+            if (at == kMaxSge) return false;
+            Pin& pin = pins_.add();
+            if (keys.pin_local(sge, writes, pin) != Fault::none) return false;
+            pieces_[at] = {pin.address(), sge.length};
         }
         return true;
     }
@@ -104,7 +98,7 @@ public:
     std::size_t slice(std::uint64_t offset, std::uint64_t length,
                       std::array<iovec, kMaxSge>& out) const noexcept {
         std::size_t count = 0;
-        for (std::size_t i = 0; i < count_ && length != 0; ++i) {
+        for (std::size_t i = 0; i < pins_.size() && length != 0; ++i) {
             const iovec& piece = pieces_[i];
             if (offset >= piece.iov_len) {
                 offset -= piece.iov_len;
@@ -119,14 +113,8 @@ public:
     }
 
 private:
-    // As many are made as are needed: most requests have one.
-    Pin& pin(std::size_t index) noexcept {
-        return *std::launder(reinterpret_cast<Pin*>(&pins_[index * sizeof(Pin)]));
-    }
-
-    alignas(Pin) std::array<std::byte, kMaxSge * sizeof(Pin)> pins_;
+    Pins<kMaxSge> pins_;
     std::array<iovec, kMaxSge> pieces_;
-    std::size_t count_ = 0;
 };
 
 /// By loads and stores; the last word is stored last.
