@@ -27,13 +27,9 @@ Status Endpoint::post_written(Transfer& transfer) noexcept {
         {.kind = MessageKind::written, .imm = transfer.imm, .length = transfer.length}, &transfer);
 }
 
+/// As one whose data came with it, which took no buffer: this message's own is not its affair.
 void Endpoint::on_written(Connection& connection, const Header& header) noexcept {
-    push(*attr_.receive_cq, {.flags = attr_.remote_write_flags,
-                             .length = header.length,
-                             .imm = header.imm,
-                             .peer = index_of(connection.peer),
-                             .kind = CompletionKind::remote_write,
-                             .has_imm = true});
+    on_remote_write(connection, {.length = header.length, .imm = header.imm, .has_imm = true});
 }
 
 }  // namespace compat::core::rdm
