@@ -29,10 +29,7 @@ template <class Attempt>
                           .rkey = request.rkey,
                           .flags = flags.c_str(),
                           .context = reinterpret_cast<const void*>(request.wr_id)};
-    if (!request.sges.empty()) {
-        post.local_address = reinterpret_cast<std::uintptr_t>(request.sges[0].address);
-        post.lkey = request.sges[0].lkey;
-    }
+    core::describe_local(post, request.sges);
     const bool signaled = request.flags.has(core::SendFlag::signaled);
     return trace.send(request.wr_id, signaled, post, attempt);
 }
@@ -55,10 +52,7 @@ template <class Attempt>
     core::TracedPost post{.operation = "receive",
                           .bytes = bytes,
                           .context = reinterpret_cast<const void*>(request.wr_id)};
-    if (!request.sges.empty()) {
-        post.local_address = reinterpret_cast<std::uintptr_t>(request.sges[0].address);
-        post.lkey = request.sges[0].lkey;
-    }
+    core::describe_local(post, request.sges);
     return trace.receive(request.wr_id, post, attempt);
 }
 

@@ -121,10 +121,7 @@ void ReceiveQueue::trace_post(const Receive& receive, std::uint64_t number, std:
                     .bytes = bytes,
                     .flags = flags.c_str(),
                     .context = receive.context};
-    if (!receive.local.empty()) {
-        post.local_address = reinterpret_cast<std::uintptr_t>(receive.local[0].address);
-        post.lkey = receive.local[0].lkey;
-    }
+    describe_local(post, receive.local);
     trace_->post(number, at, kTracedName, post);
 }
 

@@ -53,10 +53,7 @@ TracedPost describe(const Operation& operation) noexcept {
                     .bytes = operation.length,
                     .has_remote = !operation.remote.empty(),
                     .context = operation.context};
-    if (!operation.local.empty()) {
-        post.local_address = reinterpret_cast<std::uintptr_t>(operation.local[0].address);
-        post.lkey = operation.local[0].lkey;
-    }
+    describe_local(post, operation.local);
     if (post.has_remote) {
         post.remote_address = operation.remote[0].address;
         post.rkey = operation.remote[0].rkey;

@@ -29,6 +29,14 @@ private:
     std::array<char, 64> text_{};
 };
 
+/// Of buffers with an address and an lkey: the first one.
+template <class Buffers>
+void describe_local(TracedPost& post, const Buffers& buffers) noexcept {
+    if (buffers.empty()) return;
+    post.local_address = reinterpret_cast<std::uintptr_t>(buffers[0].address);
+    post.lkey = buffers[0].lkey;
+}
+
 /// flags and peer are left to the caller.
 TracedPost describe(const Operation& operation) noexcept;
 TracedPost describe(const SingleOperation& operation) noexcept;

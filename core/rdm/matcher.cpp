@@ -52,10 +52,7 @@ void Matcher::trace_post(Posted& posted) noexcept {
                     .bytes = posted.room,
                     .flags = flags.c_str(),
                     .context = posted.context};
-    if (posted.local_count != 0) {
-        post.local_address = reinterpret_cast<std::uintptr_t>(posted.local[0].address);
-        post.lkey = posted.local[0].lkey;
-    }
+    describe_local(post, std::span(posted.local, posted.local_count));
     trace_->post(posted.traced, Trace::now(), kTracedName, post);
 }
 
