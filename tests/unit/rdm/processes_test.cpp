@@ -42,6 +42,14 @@ int end_of(const Child& child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/// Returns when no thread of the child runs any more.
+void stop(const Child& child) {
+    int status = 0;
+    assert_int_equal(kill(child.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(child.pid, &status, WUNTRACED), child.pid);
+    assert_true(WIFSTOPPED(status));
+}
+
 std::uint16_t port_from(const Child& child) {
     std::uint16_t port = 0;
     assert_int_equal(read(child.from_child, &port, sizeof port), sizeof port);
@@ -116,7 +124,8 @@ void a_killed_peer_fails_its_operations_and_its_successor_is_reached(void**) {
         }));
         for (const Completion& done : node.done) assert_int_equal(done.status, WcStatus::success);
         node.done.clear();
-        // A message of 50,000 bytes that the peer never takes.
+        // A message of 50,000 bytes that the peer never takes: it stands still before it dies.
+        stop(peer);
         static std::array<std::byte, 50'000> large{};
         assert_true(insist(
                         [&] {
