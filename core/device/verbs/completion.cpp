@@ -117,7 +117,7 @@ Result<std::unique_ptr<VerbsCq>> VerbsCq::create(ibv_context& context, const Lim
     if (depth == 0 || depth > limits.max_cqe) return failure(Errc::invalid_argument);
     if (limits.transport == Transport::iwarp)
         depth = std::max(depth, std::min(kFixedDepth, limits.max_cqe));
-    std::unique_ptr<VerbsCq> cq(new VerbsCq(context, limits.max_cqe, channel));
+    std::unique_ptr<VerbsCq> cq(new VerbsCq(context, limits, channel));
     auto made = cq->make(depth);
     if (!made) return failure(made.error());
     cq->cq_ = std::move(*made);
@@ -160,15 +160,15 @@ inline Result<std::size_t> VerbsCq::poll_one(WorkCompletion& out) noexcept {
         if (got == 0) return 0;
         if (got < 0) [[unlikely]]
             return failure(Errc::device, errno_of(got));
-        seen(wc);
-    } while (!deliver(wc, out));
+    } while (!seen(wc));
+    deliver(wc, out);
     return 1;
 }
 
 [[gnu::noinline]] Result<std::size_t> VerbsCq::poll_many(std::span<WorkCompletion> wcs) noexcept {
     std::size_t count = 0;
     for (; kept_size_ != 0 && count != wcs.size(); --kept_size_) {
-        count += deliver(kept_[kept_head_], wcs[count]);
+        deliver(kept_[kept_head_], wcs[count++]);
         kept_head_ = kept_head_ + 1 == kept_.size() ? 0 : kept_head_ + 1;
     }
     while (count != wcs.size()) {
@@ -179,10 +179,8 @@ inline Result<std::size_t> VerbsCq::poll_one(WorkCompletion& out) noexcept {
             if (count != 0) break;  // it will be told of next time
             return failure(Errc::device, errno_of(got));
         }
-        for (int i = 0; i < got; ++i) {
-            seen(batch[i]);
-            count += deliver(batch[i], wcs[count]);
-        }
+        for (int i = 0; i < got; ++i)
+            if (seen(batch[i])) deliver(batch[i], wcs[count++]);
         if (got != room) break;
     }
     return count;
@@ -192,8 +190,9 @@ Status VerbsCq::request_notify(bool solicited_only) noexcept {
     if (inherited()) return failure(Errc::device, EPERM);
     const std::lock_guard guard(lock_);
     armed_ = true;
-    armed_for_any_ |= !solicited_only;
-    // Some devices forget the wider wish for a narrower one that follows.
+    // Some devices forget the wider wish for a narrower one that follows. And siw finds no message
+    // solicited: an event too many is better than none.
+    armed_for_any_ |= !solicited_only || is_iwarp_;
     const int rc = ibv_req_notify_cq(cq_.get(), armed_for_any_ ? 0 : 1);
     if (rc != 0) return failure(Errc::device, errno_of(rc));
     return {};
@@ -276,10 +275,8 @@ void VerbsCq::pull() noexcept {
     int got = 0;
     do {
         got = ibv_poll_cq(cq_.get(), kBatch, batch.data());
-        for (int i = 0; i < got; ++i) {
-            seen(batch[i]);
-            keep(batch[i]);
-        }
+        for (int i = 0; i < got; ++i)
+            if (seen(batch[i])) keep(batch[i]);
     } while (got == kBatch);
 }
 
@@ -291,7 +288,6 @@ void VerbsCq::push(const ibv_wc& wc) noexcept {
 }
 
 void VerbsCq::keep(const ibv_wc& wc) noexcept {
-    if (slot_of(wc).kind == SlotKind::drained) return;
     if (!COMPAT_ASSERT(kept_size_ < kept_.size())) return;
     kept_[(kept_head_ + kept_size_++) % kept_.size()] = wc;
 }
@@ -304,16 +300,23 @@ Slot* VerbsCq::last_kept_of(const SlotRing& ring) const noexcept {
     return nullptr;
 }
 
-/// The device is through with the request. Its slot is still in use.
-void VerbsCq::seen(const ibv_wc& wc) noexcept {
+/// The device is through with the request. Its slot is still in use. False when there is nothing to
+/// tell of: the request is ours alone, or siw completes what we have flushed in its place.
+bool VerbsCq::seen(const ibv_wc& wc) noexcept {
     Slot& slot = slot_of(wc);
-    if (slot.kind == SlotKind::drained) {
+    if (slot.kind == SlotKind::drained) [[unlikely]] {
         static_cast<VerbsQp*>(slot.owner)->drained();
-        return;
+        return false;
     }
-    if (slot.kind != SlotKind::shared_receive) static_cast<SlotRing*>(slot.owner)->completed(slot);
+    if (slot.kind != SlotKind::shared_receive) {
+        auto& ring = *static_cast<SlotRing*>(slot.owner);
+        if (ring.is_settled()) [[unlikely]]
+            return false;
+        ring.completed(slot);
+    }
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
         if (VerbsQp* const qp = owner_of(wc)) qp->failed_at_device();
+    return true;
 }
 
 VerbsQp* VerbsCq::owner_of(const ibv_wc& wc) const noexcept {
@@ -322,8 +325,7 @@ VerbsQp* VerbsCq::owner_of(const ibv_wc& wc) const noexcept {
     return nullptr;
 }
 
-/// False for what is ours alone.
-bool VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
+void VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
     Slot& slot = slot_of(wc);
     out.wr_id = slot.wr_id;
     out.status = to_core_status(wc.status);
@@ -339,9 +341,8 @@ bool VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
         case SlotKind::send:
         case SlotKind::receive: static_cast<SlotRing*>(slot.owner)->retire(slot); break;
         case SlotKind::shared_receive: static_cast<VerbsSrq*>(slot.owner)->retire(slot); break;
-        case SlotKind::drained: return false;
+        case SlotKind::drained: break;  // is never told of
     }
-    return true;
 }
 
 void VerbsCq::drop(const ibv_wc& wc) noexcept {

@@ -76,8 +76,11 @@ public:
 private:
     friend class VerbsChannel;
 
-    VerbsCq(ibv_context& context, std::uint32_t max_cqe, VerbsChannel* channel)
-        : context_(context), max_cqe_(max_cqe), channel_(channel) {}
+    VerbsCq(ibv_context& context, const Limits& limits, VerbsChannel* channel)
+        : context_(context),
+          max_cqe_(limits.max_cqe),
+          is_iwarp_(limits.transport == Transport::iwarp),
+          channel_(channel) {}
     [[nodiscard]] Result<CqHandle> make(std::uint32_t depth) noexcept;
     Status reserve(std::uint32_t entries) noexcept;
     Status grow(std::uint32_t needed) noexcept;
@@ -85,14 +88,15 @@ private:
     // With lock() held:
     Result<std::size_t> poll_one(WorkCompletion& out) noexcept;
     Result<std::size_t> poll_many(std::span<WorkCompletion> wcs) noexcept;
-    inline void seen(const ibv_wc& wc) noexcept;
+    inline bool seen(const ibv_wc& wc) noexcept;
     void keep(const ibv_wc& wc) noexcept;
-    inline bool deliver(const ibv_wc& wc, WorkCompletion& out) noexcept;
+    inline void deliver(const ibv_wc& wc, WorkCompletion& out) noexcept;
     void drop(const ibv_wc& wc) noexcept;
     [[nodiscard]] VerbsQp* owner_of(const ibv_wc& wc) const noexcept;
 
     ibv_context& context_;
     const std::uint32_t max_cqe_;
+    const bool is_iwarp_;
     VerbsChannel* const channel_;
     CqHandle cq_;
 

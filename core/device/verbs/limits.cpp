@@ -33,7 +33,7 @@ constexpr std::uint64_t kOpsPlain = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_R
 constexpr std::uint8_t kIbConnectData = 56;
 constexpr std::uint8_t kIbAcceptData = 196;
 constexpr std::uint8_t kIbRejectData = 148;
-constexpr std::uint8_t kIwarpData = 252;
+constexpr std::uint8_t kIwarpData = 251;  // the kernel counts MPA's four bytes with it in a byte
 
 constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
 

@@ -23,8 +23,11 @@ constexpr std::uint8_t kRnrTimer = 12;  // 0.64 ms; rdma_cm's own choice is 655 
 constexpr std::uint32_t kAtomicLength = 8;
 constexpr std::size_t kMaxIwarpSge = 32;  // Limits::max_sge is no more
 
-bool has_empty_element(const WorkRequest& request) noexcept {
-    return std::ranges::any_of(request.sges, [](const Sge& sge) { return sge.length == 0; });
+/// siw stumbles, in the kernel, over elements of no bytes. But how long a read is it takes from the
+/// first element, even where there is none.
+bool fits_iwarp(const WorkRequest& request) noexcept {
+    if (request.opcode == Opcode::read && request.sges.size() <= 1) return !request.sges.empty();
+    return std::ranges::none_of(request.sges, [](const Sge& sge) { return sge.length == 0; });
 }
 
 /// Its elements take a result: there is nothing to copy from them.
@@ -256,7 +259,7 @@ Status VerbsQp::post_list(std::span<const WorkRequest> requests, std::size_t& do
             status = post_flushed(sends_, send_cq_, next.wr_id);
         } else if (by_extended_call(next.opcode)) {
             status = post_extended(next);
-        } else if (is_iwarp_ && has_empty_element(next)) {
+        } else if (is_iwarp_ && !fits_iwarp(next)) {
             status = post_compacted(next);
         } else {
             status = post_chain(requests, done);
@@ -312,7 +315,7 @@ Status VerbsQp::post_chain(std::span<const WorkRequest> requests, std::size_t& d
     for (; count != kChain && done + count != requests.size(); ++count) {
         const WorkRequest& request = requests[done + count];
         if (by_extended_call(request.opcode)) break;
-        if (is_iwarp_ && has_empty_element(request)) break;
+        if (is_iwarp_ && !fits_iwarp(request)) break;
         if (const auto wrong = check(request)) {
             stop = failure(*wrong);
             break;
@@ -334,13 +337,19 @@ Status VerbsQp::post_chain(std::span<const WorkRequest> requests, std::size_t& d
         done += count;
         return stop;
     }
+    if (is_iwarp_ && bad == nullptr) {
+        // siw has taken them all, but the connection has broken: to be flushed.
+        failed_at_device();
+        done += count;
+        return stop;
+    }
     const std::size_t taken = bad != nullptr ? static_cast<std::size_t>(bad - chain.data()) : 0;
     sends_.roll_back(count - taken);
     done += taken;
     return failure(posting_error(errno_of(rc)));
 }
 
-/// siw stumbles, in the kernel, over elements of no bytes.
+/// Without the elements that iWARP devices do not take, and with the one that they ask for.
 Status VerbsQp::post_compacted(const WorkRequest& request) noexcept {
     if (const auto wrong = check(request)) return failure(*wrong);
     std::array<Sge, kMaxIwarpSge> sges;
@@ -349,6 +358,10 @@ Status VerbsQp::post_compacted(const WorkRequest& request) noexcept {
                      }).out;
     WorkRequest compacted = request;
     compacted.sges = {sges.begin(), end};
+    if (request.opcode == Opcode::read && compacted.sges.empty()) {
+        sges.front() = {};
+        compacted.sges = {sges.data(), 1};
+    }
     std::size_t done = 0;
     return post_chain({&compacted, 1}, done);
 }
@@ -502,7 +515,7 @@ void VerbsQp::flush_outstanding(SlotRing& ring, VerbsCq& cq) noexcept {
         Slot& slot = ring.at(number);
         if (slot.signaled) cq.push(flushed(slot));
     }
-    ring.complete_all();
+    ring.settle();
     if (Slot* const last = cq.last_kept_of(ring))
         last->number = ring.end() - 1;  // its poll frees those behind it, too
     else

@@ -57,7 +57,13 @@ public:
     void completed(const Slot& slot) noexcept {
         completed_.store(slot.number + 1, std::memory_order_release);
     }
-    void complete_all() noexcept { completed_.store(end(), std::memory_order_release); }
+    /// All of it is completed, by us: what the device has to say no longer counts. With the lock of
+    /// the CQ held.
+    void settle() noexcept {
+        settled_ = true;
+        completed_.store(end(), std::memory_order_release);
+    }
+    [[nodiscard]] bool is_settled() const noexcept { return settled_; }
     /// Its completion has been polled: it and all before it are free.
     void retire(const Slot& slot) noexcept {
         head_.store(slot.number + 1, std::memory_order_release);
@@ -77,6 +83,7 @@ private:
     const std::uint64_t depth_;
     const std::uint64_t mask_;
     std::vector<Slot> slots_;
+    bool settled_ = false;
     std::atomic<std::uint64_t> head_{0};
     std::atomic<std::uint64_t> completed_{0};
     std::atomic<std::uint64_t> tail_{0};

@@ -71,7 +71,8 @@ struct Config {
     std::uint32_t max_message = 1U << 30;
     bool on_demand_paging = false;
     bool resizes_cq = true;
-    bool cleans_cq = true;  ///< destroying a queue pair takes its completions out of the CQs
+    bool cleans_cq = true;        ///< destroying a queue pair takes its completions out of the CQs
+    bool flushes_at_once = true;  ///< in the error state; else when flush() is called
 };
 Config& config() noexcept;
 
@@ -82,6 +83,8 @@ unsigned last_access() noexcept;
 void pause(bool paused) noexcept;
 /// The next request that is carried out fails so.
 void fail_next_request(ibv_wc_status status, std::uint32_t vendor_error) noexcept;
+/// Completes what waits at queue pairs in the error state.
+void flush() noexcept;
 /// The newest request, as it was posted.
 struct PostedRequest {
     ibv_wr_opcode opcode;

@@ -167,6 +167,7 @@ void violation(const char* text) noexcept;
 
 void set_data_path(ibv_context_ops& ops) noexcept;
 void set_state(Qp& qp, ibv_qp_state state) noexcept;
+void flush(Qp& qp) noexcept;
 /// Carries out what can be, on both sides.
 void run(Qp& qp) noexcept;
 void forget_completions(Cq& cq, const Qp& qp) noexcept;

@@ -133,12 +133,20 @@ void complete_receive(Qp& qp, ibv_wc_status status, const Request* of,
          of != nullptr && (of->flags & IBV_SEND_SOLICITED) != 0);
 }
 
+}  // namespace
+
 void flush(Qp& qp) noexcept {
     for (; qp.send_head != qp.send_tail; ++qp.send_head)
         complete_send(qp, qp.sends[qp.send_head % qp.sends.size()], qp.send_head,
                       IBV_WC_WR_FLUSH_ERR, 0);
     if (qp.srq != nullptr) return;
     while (next_receive(qp) != nullptr) complete_receive(qp, IBV_WC_WR_FLUSH_ERR, nullptr, 0);
+}
+
+namespace {
+
+void flush_at_once(Qp& qp) noexcept {
+    if (qp.state == IBV_QPS_ERR && world().config.flushes_at_once) flush(qp);
 }
 
 // --- carrying out
@@ -342,15 +350,16 @@ int post_send(ibv_qp* of, ibv_send_wr* wr, ibv_send_wr** bad) {
     const int injected = failure_of(Call::post_send);
     const Guard guard;
     Qp& qp = *static_cast<Qp*>(of);
-    int error = injected;
+    const bool rings_in_vain = world().config.iwarp && injected == ENOTCONN;  // as siw does
+    int error = rings_in_vain ? 0 : injected;
     for (; error == 0 && wr != nullptr; wr = error == 0 ? wr->next : wr) {
         error = refusal(qp, *wr);
         if (error == 0) enqueue(qp, *wr);
     }
     if (error != 0) *bad = wr;
-    if (qp.state == IBV_QPS_ERR) flush(qp);
+    flush_at_once(qp);
     run(qp);
-    return error;
+    return rings_in_vain ? injected : error;
 }
 
 int enqueue_receive(ReceiveRing& queue, const ibv_recv_wr& wr) noexcept {
@@ -376,10 +385,8 @@ int post_recv(ibv_qp* of, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     const Guard guard;
     Qp& qp = *static_cast<Qp*>(of);
     const int error = enqueue_receives(qp.receives, wr, bad, injected);
-    if (qp.state == IBV_QPS_ERR)
-        flush(qp);
-    else
-        run(qp);
+    flush_at_once(qp);
+    run(qp);
     return error;
 }
 
@@ -433,7 +440,7 @@ void set_data_path(ibv_context_ops& ops) noexcept {
 
 void set_state(Qp& qp, ibv_qp_state state) noexcept {
     qp.state = state;
-    if (state == IBV_QPS_ERR) flush(qp);
+    flush_at_once(qp);
     run(qp);
 }
 

@@ -117,6 +117,11 @@ void fail_next_request(ibv_wc_status status, std::uint32_t vendor_error) noexcep
     world().next_status = status;
     world().next_vendor_error = vendor_error;
 }
+void flush() noexcept {
+    const Guard guard;
+    for (Qp* const qp : world().qps)
+        if (qp->state == IBV_QPS_ERR) flush(*qp);
+}
 PostedRequest last_request() noexcept {
     const Guard guard;
     return world().last_request;
