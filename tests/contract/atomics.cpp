@@ -215,6 +215,7 @@ void fence_waits_for_the_reads_before_it(void** state) {
                                  .remote = at(copy),
                                  .flags = SendFlag::signaled | SendFlag::fence}});
         expect(pair.active.send_cq(), round);
+        settle(pair.active);
         assert_true(holds_pattern(copy.data(), kLength, 0, round));
     }
 }

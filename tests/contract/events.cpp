@@ -107,9 +107,11 @@ void arming_twice_raises_one_event(void** state) {
 void solicited_arming_waits_for_a_solicited_message(void** state) {
     Pair& pair = fixture_of(state).connect();
     arm(pair.passive.receive_cq(), true);
-    receive_one(pair, 1, false);
-    expect(pair.passive.receive_cq(), 1);
-    assert_no_event(pair.passive);
+    if (subject().tells_solicited) {
+        receive_one(pair, 1, false);
+        expect(pair.passive.receive_cq(), 1);
+        assert_no_event(pair.passive);
+    }
     receive_one(pair, 2, true);
     assert_event(pair.passive, pair.passive.receive_cq());
     expect(pair.passive.receive_cq(), 2);
@@ -291,6 +293,7 @@ void passive_program_that_sleeps_is_served(void** state) {
     must_post(pair.active, {.wr_id = 1, .sges = {local.sge()}, .remote = at(remote)});
     assert_true(eventually([&] { return pair.active.send_cq().has_completions(); }));
     expect(pair.active.send_cq(), 1);
+    settle(pair.active);
     assert_true(holds_pattern(remote.data(), remote.size(), 0, 1));
 }
 

@@ -253,15 +253,17 @@ void failed_queue_pair_flushes_everything_once_and_goes_on_flushing(void** state
     const Buffer& local = pair.active.buffer(8);
     for (std::uint64_t id = 0; id < 5; ++id) must_post_receive(pair.active, id);
     // No receive is posted there: these cannot complete.
-    for (std::uint64_t id = 0; id < 5; ++id)
+    const std::uint64_t waiting = subject().holds_messages ? 5 : 0;
+    for (std::uint64_t id = 0; id < waiting; ++id)
         must_post(pair.active,
                   {.wr_id = id,
                    .opcode = Opcode::send,
                    .sges = {local.sge()},
                    .flags = id % 2 == 0 ? SendFlags(SendFlag::signaled) : kUnsignaled});
     pair.active.qp->fail();
-    for (std::uint64_t id = 0; id < 5; ++id) {
+    for (std::uint64_t id = 0; id < waiting; ++id)
         expect(pair.active.send_cq(), id, WcStatus::flushed);
+    for (std::uint64_t id = 0; id < 5; ++id) {
         const WorkCompletion wc = expect(pair.active.receive_cq(), id, WcStatus::flushed);
         assert_true(wc.receive_side);
         assert_int_equal(wc.qp_num, pair.active.qp->number());
@@ -393,6 +395,7 @@ void two_threads_post_to_one_queue_pair(void** state) {
     }
     fixture.join();
     assert_int_equal(fixture.wrong, 0);
+    settle(pair.active);
     assert_true(holds_pattern(target.data(), target.size(), 0, 1));
 }
 

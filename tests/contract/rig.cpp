@@ -19,6 +19,8 @@ namespace {
 // How long nothing has to happen. What should happen takes far less.
 constexpr auto kQuiet = std::chrono::milliseconds(10);
 
+constexpr std::uint64_t kSettling = 0x5e771e;
+
 Subject g_subject;
 
 void make_non_blocking(int fd) {
@@ -27,6 +29,9 @@ void make_non_blocking(int fd) {
 
 template <class T>
 std::unique_ptr<T> value_of(Result<std::unique_ptr<T>> result) {
+    if (!result)
+        std::printf("%s: error %d, errno %d\n", __PRETTY_FUNCTION__,
+                    static_cast<int>(result.error().code), result.error().device_errno);
     assert_true(result.has_value());
     assert_non_null(result->get());
     return std::move(*result);
@@ -226,6 +231,7 @@ Pair& Fixture::connect(const PairOptions& options) {
     accept(pair.passive, listener.next_request());
     expect_event(pair.active.cm(), CmEventType::established);
     expect_event(pair.passive.cm(), CmEventType::established);
+    if (!subject().either_side_begins) settle(pair.active);
     return pair;
 }
 
@@ -411,12 +417,29 @@ void expect_nothing(CompletionQueue& cq) {
     } while (std::chrono::steady_clock::now() < end);
 }
 
+void expect_refused(const Side& side, std::uint64_t wr_id, WcStatus status) {
+    if (subject().acknowledges) {
+        expect(side.send_cq(), wr_id, status);
+        return;
+    }
+    expect_event(side.cm(), CmEventType::disconnected);
+    WorkCompletion wc;
+    while (side.send_cq().poll({&wc, 1}).value_or(0) == 1) assert_int_equal(wc.wr_id, wr_id);
+}
+
+void settle(const Side& side) {
+    if (subject().acknowledges) return;
+    must_post(side, {.wr_id = kSettling, .opcode = Opcode::read});
+    expect(side.send_cq(), kSettling);
+}
+
 void expect_working(Pair& pair) {
     const Buffer& from = pair.active.buffer(16);
     const Buffer& to = pair.passive.buffer(16);
     from.fill_pattern(99);
     must_post(pair.active, {.wr_id = 4711, .sges = {from.sge()}, .remote = at(to)});
     expect(pair.active.send_cq(), 4711);
+    settle(pair.active);
     assert_true(holds_pattern(to.data(), to.size(), 0, 99));
 }
 

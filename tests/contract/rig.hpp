@@ -32,8 +32,16 @@ struct Subject {
     /// Else what was posted around a failed request may have been executed or not, and its status
     /// is one of a kind: RDMA devices differ.
     bool exact_errors = true;
-    bool any_iova = true;      ///< else its place in a page is that of the address
-    bool holds_memory = true;  ///< a region's pages stay when they are unmapped
+    /// A completed write or send has been carried out at the target. Else it has been sent:
+    /// settle() before looking, and what the target refuses ends the connection without a word of
+    /// why.
+    bool acknowledges = true;
+    bool holds_messages = true;  ///< one that has no receive yet waits; else the connection ends
+    bool keeps_rights = true;  ///< else memory is read without the right, and after deregistration
+    bool tells_solicited = true;     ///< else every message is as a solicited one
+    bool either_side_begins = true;  ///< else the connecting one has to send first
+    bool any_iova = true;            ///< else its place in a page is that of the address
+    bool holds_memory = true;        ///< a region's pages stay when they are unmapped
 };
 void set_subject(Subject subject);
 const Subject& subject();
@@ -233,6 +241,10 @@ void expect_nothing(CompletionQueue& cq);
 WorkCompletion expect_alike(CompletionQueue& cq, std::uint64_t wr_id, WcStatus status);
 /// The next completion is an error of whatever kind.
 WorkCompletion expect_failure(CompletionQueue& cq, std::uint64_t wr_id);
+/// The target has refused this request, the only one: it says so, or the connection has ended.
+void expect_refused(const Side& side, std::uint64_t wr_id, WcStatus status);
+/// What side has posted, and seen complete, is done at the target.
+void settle(const Side& side);
 /// All bytes that active has written before this are at the target, and the connection works.
 void expect_working(Pair& pair);
 

@@ -44,6 +44,8 @@ int main(int argc, char** argv) {
     subject.cpu_atomics = false;
     subject.any_iova = false;
     subject.exact_errors = false;
+    subject.acknowledges = subject.holds_messages = subject.keeps_rights = !iwarp;
+    subject.tells_solicited = subject.either_side_begins = !iwarp;
     compat::contract::set_subject(subject);
     return compat::contract::run_contract(argc, argv);
 }
