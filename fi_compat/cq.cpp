@@ -158,7 +158,8 @@ core::Result<Cq*> Cq::open(Domain& domain, const fi_cq_attr& attr, void* user_co
     auto wait = WaitObject::open(wait_kind);
     if (!wait) return core::failure(wait.error());
     const auto size = attr.size == 0 ? kDefaultSize : static_cast<std::uint32_t>(attr.size);
-    auto queue = core::TrackedCq::create(domain.device(), {.size = size});
+    auto queue = core::TrackedCq::create(domain.device(),
+                                         {.size = size, .automatic = !domain.manual_progress()});
     if (!queue) return core::failure(queue.error());
     const core::Status watched = (*wait)->add_source((*queue)->channel_fd());
     if (!watched) return core::failure(watched.error());

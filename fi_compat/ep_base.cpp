@@ -277,8 +277,10 @@ int EndpointBase::enable() {
 core::Result<core::TrackedCq*> EndpointBase::queue_of(const Ref<Cq>& cq) {
     if (cq) return &cq->queue();
     if (!own_queue_) {
-        auto made = core::TrackedCq::create(domain_->device(),
-                                            {.size = kUnboundedCqSize, .keeps_entries = false});
+        auto made =
+            core::TrackedCq::create(domain_->device(), {.size = kUnboundedCqSize,
+                                                        .keeps_entries = false,
+                                                        .automatic = !domain_->manual_progress()});
         if (!made) return core::failure(made.error());
         own_queue_ = std::move(*made);
     }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "core/engine/traced.hpp"
+#include "core/engine/tracked_cq.hpp"
 
 namespace compat::core {
 namespace {
@@ -56,6 +57,33 @@ Status ReceiveQueue::open(SharedReceiveQueue& srq) noexcept {
     const std::lock_guard lock(lock_);
     srq_ = &srq;
     return post_held();
+}
+
+Status ReceiveQueue::attach(TrackedCq& cq) noexcept try {
+    const std::lock_guard lock(lock_);
+    cqs_.push_back(&cq);
+    if (!chained_) return {};
+    cq.count_chained(1);
+    cq.attend();
+    return {};
+} catch (const std::bad_alloc&) {
+    return failure(Errc::no_memory);
+}
+
+void ReceiveQueue::detach(TrackedCq& cq) noexcept {
+    const std::lock_guard lock(lock_);
+    const auto found = std::find(cqs_.begin(), cqs_.end(), &cq);
+    if (found == cqs_.end()) return;
+    cqs_.erase(found);
+    if (chained_) cq.count_chained(-1);
+}
+
+/// From now on receives depend on progress.
+void ReceiveQueue::chain() noexcept {
+    if (!chained_)
+        for (TrackedCq* cq : cqs_) cq->count_chained(1);
+    chained_ = true;
+    for (TrackedCq* cq : cqs_) cq->attend();
 }
 
 void ReceiveQueue::close() noexcept {
@@ -145,6 +173,7 @@ Status ReceiveQueue::post(const Receive& receive) noexcept {
         free(record);
         return posted;
     }
+    if (receive.multiple) chain();
     std::uint64_t bytes = 0;
     for (const LocalBuffer& buffer : receive.local) bytes += buffer.length;
     statistics_->post(Stat::receives, bytes);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/base/lock.hpp"
 #include "core/base/trace.hpp"
@@ -20,6 +21,8 @@
 #include "core/engine/operation.hpp"
 
 namespace compat::core {
+
+class TrackedCq;
 
 /// One receive, as a facade hands it over.
 struct Receive {
@@ -47,6 +50,10 @@ public:
     /// Errors: those of the device's post_receive().
     Status open(QueuePair& qp) noexcept;
     Status open(SharedReceiveQueue& srq) noexcept;
+    /// Where messages complete, once a QP: behind a buffer for several messages receives wait for
+    /// these completions. Errors: no_memory.
+    Status attach(TrackedCq& cq) noexcept;
+    void detach(TrackedCq& cq) noexcept;
     /// The device has forgotten all receives; those held back are forgotten too.
     void close() noexcept;
 
@@ -96,6 +103,7 @@ private:
     Status post_to_device(Record& record) noexcept;
     Status post_held() noexcept;
     void hold(Record& record) noexcept;
+    void chain() noexcept;
     void free(Record& record) noexcept;
     void trace_post(const Receive& receive, std::uint64_t number, std::uint64_t bytes,
                     std::uint64_t at) noexcept;
@@ -122,6 +130,8 @@ private:
     std::uint64_t next_number_ = 1;
     std::uint64_t min_multiple_ = 64;
     bool multiple_posted_ = false;
+    bool chained_ = false;  ///< since the first buffer for several messages
+    std::vector<TrackedCq*> cqs_;
     std::unique_ptr<Trace> trace_;  ///< null: none is wanted
     Statistics statistics_;
 };

@@ -12,6 +12,7 @@ namespace compat::core {
 TrackedCq::TrackedCq(const TrackedCqAttr& attr, std::unique_ptr<CompletionChannel> channel,
                      std::unique_ptr<CompletionQueue> queue) noexcept
     : keeps_entries_(attr.keeps_entries),
+      automatic_(attr.automatic),
       channel_(std::move(channel)),
       queue_(std::move(queue)),
       space_(attr.size),
@@ -36,6 +37,10 @@ Result<std::unique_ptr<TrackedCq>> TrackedCq::create(Device& device,
     return cq;
 }
 
+TrackedCq::~TrackedCq() {
+    if (watched_.load()) unwatch_progress(*this);
+}
+
 bool TrackedCq::read_error(Completion& out) noexcept {
     drive_sources();
     const std::lock_guard guard(lock_);
@@ -49,8 +54,6 @@ bool TrackedCq::read_error(Completion& out) noexcept {
 
 /// kDeviceFailed, or whatever.
 long TrackedCq::progress_locked() noexcept {
-    // A caller that only wants progress gets on in bounded time, however fast completions come.
-    constexpr int kMaxRounds = 8;
     RingSink sink{*this};
     // Without a QP there is nothing in the device's queue, and a look would cost.
     const bool unused = ports_.empty() && transmitters_.empty();
@@ -113,6 +116,10 @@ bool TrackedCq::arm() noexcept {
         for (ProgressSource* source : sources_) source->hand_over();
     }
     const std::lock_guard guard(lock_);
+    return arm_locked();
+}
+
+bool TrackedCq::arm_locked() noexcept {
     drain_events();
     // An armed queue stays so until its event: arming again would only cost a call.
     if (!armed_) armed_ = queue_->request_notify(false).has_value();
@@ -121,6 +128,49 @@ bool TrackedCq::arm() noexcept {
     while (poll_device(kBatch, sink) > 0) {
     }
     return ring_.empty();
+}
+
+// --- what waits while nobody reads
+
+void TrackedCq::attend_slowly() noexcept {
+    if (attended_.exchange(true)) return;
+    watched_.store(true);
+    // The next one that has to wait tries again.
+    if (!watch_progress(*this)) attended_.store(false);
+}
+
+/// The event stays where it is: a program may sleep on the channel.
+DriveNext TrackedCq::drive() noexcept {
+    bool found = false;
+    bool tells = false;
+    {
+        const std::lock_guard guard(lock_);
+        RingSink sink{*this};
+        long polled = kBatch;
+        for (int round = 0; round < kMaxRounds && polled == kBatch; ++round) {
+            polled = poll_device(kBatch, sink);
+            found = found || polled > 0;
+        }
+        tells = found && !ring_.empty();
+    }
+    if (tells) wake();
+    // Otherwise the program was faster: it reads, and need not be helped.
+    return found ? DriveNext::look_soon : DriveNext::look_later;
+}
+
+DriveNext TrackedCq::look() noexcept {
+    if (!is_awaited()) {
+        attended_.store(false);
+        // Whoever began to wait before that took it for attended.
+        if (!is_awaited() || attended_.exchange(true)) return DriveNext::leave;
+    }
+    bool tells = false;
+    {
+        const std::lock_guard guard(lock_);
+        tells = !arm_locked();
+    }
+    if (tells) wake();  // the event that it sleeps for is perhaps taken
+    return DriveNext::sleep;
 }
 
 bool TrackedCq::prepare(std::size_t count) noexcept {

@@ -18,6 +18,7 @@
 #include "core/engine/completion.hpp"
 #include "core/engine/cq_space.hpp"
 #include "core/engine/progress_source.hpp"
+#include "core/engine/progress_thread.hpp"
 #include "core/engine/receive_queue.hpp"
 #include "core/engine/transmit_queue.hpp"
 #include "core/engine/waker.hpp"
@@ -27,11 +28,12 @@ namespace compat::core {
 struct TrackedCqAttr {
     std::uint32_t size = 0;          ///< entries that posts may have on their way or unread
     bool keeps_entries = true;       ///< false: for counters only, entries are dropped
+    bool automatic = false;          ///< what waits goes on although nobody reads
     std::uint32_t device_depth = 0;  ///< of the device's queue at first; 0: as size says
     StatScope scope = StatScope::program;
 };
 
-class TrackedCq {
+class TrackedCq final : public Driven {
 public:
     /// What read() returns besides the number of entries.
     static constexpr long kEmpty = 0;
@@ -40,6 +42,7 @@ public:
 
     static Result<std::unique_ptr<TrackedCq>> create(Device& device,
                                                      const TrackedCqAttr& attr) noexcept;
+    ~TrackedCq() override;
     TrackedCq(const TrackedCq&) = delete;
     TrackedCq& operator=(const TrackedCq&) = delete;
 
@@ -84,10 +87,27 @@ public:
     /// With lock() held. Errors: no_memory.
     Status add_port(std::uint32_t qp_num, const ReceivePort& port) noexcept;
     void remove_port(std::uint32_t qp_num) noexcept;  ///< with lock() held
-    void count_work(int change) noexcept { work_.fetch_add(change, std::memory_order_acq_rel); }
+    void count_work(int change) noexcept { work_.fetch_add(change); }
+    /// Receive queues whose next receive goes to the device only when a message is taken from it.
+    void count_chained(int change) noexcept { chained_.fetch_add(change); }
+    /// Something waits for a completion: it will go on, whoever takes that.
+    void attend() noexcept {
+        if (automatic_ && !attended_.load()) [[unlikely]]
+            attend_slowly();
+    }
+
+    // For the progress thread.
+
+    [[nodiscard]] std::array<int, 2> channels() const noexcept override {
+        return {channel_fd(), -1};
+    }
+    DriveNext drive() noexcept override;
+    DriveNext look() noexcept override;
 
 private:
     static constexpr std::size_t kBatch = 32;
+    // Whoever only wants progress gets on in bounded time, however fast completions come.
+    static constexpr int kMaxRounds = 8;
     static constexpr std::size_t kMaxUnread = std::size_t{1} << 17;
 
     struct PortRow {
@@ -156,12 +176,21 @@ private:
     void run_work() noexcept;
     long progress_locked() noexcept;
     void drain_events() noexcept;
+    bool arm_locked() noexcept;
+    void attend_slowly() noexcept;
+    [[nodiscard]] bool is_awaited() const noexcept {
+        return work_.load() != 0 || chained_.load() != 0;
+    }
     [[nodiscard]] const ReceivePort* find_port(std::uint32_t qp_num) noexcept;
 
     Lock lock_;
     bool keeps_entries_;
+    const bool automatic_;
     bool armed_ = false;
     std::atomic<int> work_{0};  ///< transmit queues that wait for run()
+    std::atomic<int> chained_{0};
+    std::atomic<bool> attended_{false};  ///< the progress thread knows that something waits
+    std::atomic<bool> watched_{false};   ///< it may know of the queue
     CompletionRing ring_;
     std::unique_ptr<CompletionChannel> channel_;
     std::unique_ptr<CompletionQueue> queue_;

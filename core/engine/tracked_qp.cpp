@@ -28,6 +28,8 @@ Status TrackedQp::open(const SocketAddress& peer) noexcept {
     }
     attr_.transmit->set_peer(peer);
     attr_.transmit->open(*qp_);
+    if (const Status attached = attr_.receive->attach(*attr_.receive_cq); !attached)
+        return attached;
     if (attr_.receive_is_shared) return {};
     attr_.receive->set_peer(peer);
     return attr_.receive->open(*qp_);
@@ -38,6 +40,7 @@ TrackedQp::~TrackedQp() {
     const std::uint32_t number = qp_->number();
     const auto close = [this, number] {
         attr_.transmit->close();
+        attr_.receive->detach(*attr_.receive_cq);
         if (!attr_.receive_is_shared) attr_.receive->close();
         qp_.reset();
         attr_.receive_cq->remove_port(number);

@@ -404,11 +404,13 @@ void TransmitQueue::post_marker() noexcept {
 void TransmitQueue::update_work() noexcept {
     direct_ = qp_ != nullptr && (staged_ | deferred_) == 0;
     const bool works = staged_ != 0 || deferred_ != 0 || dead_.load(std::memory_order_relaxed) != 0;
-    if (works == has_work_.load(std::memory_order_relaxed)) return;
-    has_work_.store(works, std::memory_order_release);
-    cq_.count_work(works ? 1 : -1);
-    // No event of the device will tell a sleeper of what the device refused.
-    if (dead_.load(std::memory_order_relaxed) != 0) cq_.wake();
+    if (works != has_work_.load(std::memory_order_relaxed)) {
+        has_work_.store(works, std::memory_order_release);
+        cq_.count_work(works ? 1 : -1);
+        // No event of the device will tell a sleeper of what the device refused.
+        if (dead_.load(std::memory_order_relaxed) != 0) cq_.wake();
+    }
+    if (deferred_ != 0) cq_.attend();
 }
 
 void TransmitQueue::flush() noexcept {

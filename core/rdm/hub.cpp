@@ -10,7 +10,6 @@
 #include <new>
 
 #include "core/base/nonblocking.hpp"
-#include "core/rdm/progress_thread.hpp"
 
 namespace compat::core::rdm {
 namespace {
@@ -93,13 +92,13 @@ Status Endpoint::listen() noexcept {
 /// By the progress thread, from now on.
 Status Endpoint::watch() noexcept {
     if (has_thread_.load(std::memory_order_acquire) || has_thread_.exchange(true)) return {};
-    Status added = watch_endpoint(*this);
+    Status added = watch_progress(*this);
     if (!added) has_thread_.store(false);
     return added;
 }
 
 Endpoint::~Endpoint() {
-    if (has_thread_.load(std::memory_order_acquire)) unwatch_endpoint(*this);
+    if (has_thread_.load(std::memory_order_acquire)) unwatch_progress(*this);
     if (is_source_) {
         attr_.transmit_cq->remove_source(*this);
         attr_.receive_cq->remove_source(*this);
@@ -218,28 +217,33 @@ void Endpoint::hand_over() noexcept {
     if (more) kick_progress();
 }
 
-bool Endpoint::drive() noexcept {
-    const std::lock_guard guard(*matcher_);
-    take_cm_events();
-    if (!handed_over_.load(std::memory_order_relaxed)) return true;
+/// With the lock held, and handed over.
+DriveNext Endpoint::go_on() noexcept {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
-    if (polls == polls_seen_) return arm();
+    if (polls == polls_seen_) return arm() ? DriveNext::sleep : DriveNext::again;
     // The program polls again.
     polls_seen_ = polls;
     handed_over_.store(false, std::memory_order_relaxed);
-    return true;
+    return leave_to_program();
 }
 
-bool Endpoint::look() noexcept {
+DriveNext Endpoint::drive() noexcept {
     const std::lock_guard guard(*matcher_);
-    if (!watched()) return true;
+    take_cm_events();
+    return handed_over_.load(std::memory_order_relaxed) ? go_on() : leave_to_program();
+}
+
+DriveNext Endpoint::look() noexcept {
+    const std::lock_guard guard(*matcher_);
+    if (handed_over_.load(std::memory_order_relaxed)) return go_on();
+    if (!automatic_) return DriveNext::sleep;
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
     if (polls != polls_seen_) {
         polls_seen_ = polls;
-        return true;
+        return DriveNext::look_later;
     }
     handed_over_.store(true, std::memory_order_relaxed);
-    return arm();
+    return arm() ? DriveNext::sleep : DriveNext::again;
 }
 
 }  // namespace compat::core::rdm

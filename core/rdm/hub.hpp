@@ -20,6 +20,7 @@
 #include "core/base/origin.hpp"
 #include "core/base/trace.hpp"
 #include "core/engine/progress_source.hpp"
+#include "core/engine/progress_thread.hpp"
 #include "core/rdm/connection.hpp"
 #include "core/rdm/endpoint.hpp"
 #include "core/rdm/pools.hpp"
@@ -31,7 +32,7 @@ namespace compat::core::rdm {
 constexpr std::uint64_t kInternal = UINT64_MAX;
 constexpr std::uint64_t kControl = UINT64_MAX - 1;
 
-class Endpoint final : public ProgressSource {
+class Endpoint final : public ProgressSource, public Driven {
 public:
     static Result<std::unique_ptr<Endpoint>> open(const RdmAttr& attr) noexcept;
     explicit Endpoint(const RdmAttr& attr) noexcept;
@@ -53,16 +54,12 @@ public:
     void progress() noexcept override;
     void hand_over() noexcept override;
     // --- and of the progress thread
-    [[nodiscard]] int cm_fd() const noexcept { return cm_channel_->fd(); }
-    [[nodiscard]] int cq_fd() const noexcept { return cq_->channel_fd(); }
-    /// Something happened on a channel. False when there is more to do.
-    bool drive() noexcept;
-    /// Regularly, while watches(): takes over when the program has stopped polling.
-    bool look() noexcept;
-    /// The program drives the endpoint, as far as is known, but need not go on doing so.
-    [[nodiscard]] bool watched() const noexcept {
-        return automatic_ && !handed_over_.load(std::memory_order_relaxed);
+    [[nodiscard]] std::array<int, 2> channels() const noexcept override {
+        return {cm_channel_->fd(), cq_->channel_fd()};
     }
+    DriveNext drive() noexcept override;
+    /// Takes over when the program has stopped polling.
+    DriveNext look() noexcept override;
 
     // --- for the matcher, with the lock held
     /// A receive takes a message that had to wait.
@@ -84,6 +81,11 @@ private:
     [[nodiscard]] bool is_iwarp_nic() const noexcept;
     Status watch() noexcept;
     bool arm() noexcept;
+    DriveNext go_on() noexcept;
+    /// The program drives the endpoint, as far as is known, but need not go on doing so.
+    [[nodiscard]] DriveNext leave_to_program() const noexcept {
+        return automatic_ ? DriveNext::look_later : DriveNext::sleep;
+    }
     Status listen() noexcept;
 
     // peers.cpp

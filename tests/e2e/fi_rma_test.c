@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fi_rma(3): the nine calls with every flag and size, and what each leaves at either end.
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -319,6 +320,45 @@ static void use_asleep(struct rig* rig) {
     }
 }
 
+// --- an initiator that makes no call
+
+enum { FENCED = 4 };
+
+// Each write has to wait for the one before it, and nobody here reads a queue meanwhile.
+static void serve_fenced(struct rig* rig) {
+    volatile unsigned char* memory = rig_memory(FENCED);
+    struct fid_mr* mr = rig_region(rig, (void*)memory, FENCED, FI_REMOTE_WRITE, KEY, 0);
+    const struct rig_target described = rig_describe(rig, mr, (void*)memory, FENCED);
+    rig_say(rig, &described, sizeof described);
+    rig_meet(rig);
+    const double end = rig_seconds() + RIG_TIMEOUT_MS / 1000.0;
+    while (memory[FENCED - 1] == 0 && rig_seconds() < end) sched_yield();
+    for (unsigned at = 0; at < FENCED; ++at) EQUAL(memory[at], at + 1);
+    rig_meet(rig);
+    MUST(fi_close(&mr->fid));
+}
+
+static void use_fenced(struct rig* rig) {
+    struct rig_target target;
+    rig_hear(rig, &target, sizeof target);
+    unsigned char* memory = rig_memory(FENCED);
+    for (unsigned at = 0; at < FENCED; ++at) {
+        memory[at] = (unsigned char)(at + 1);
+        struct fi_msg_rma message = {
+            .msg_iov = &(struct iovec){memory + at, 1},
+            .iov_count = 1,
+            .rma_iov = &(struct fi_rma_iov){target.address + at, 1, target.key},
+            .desc = (void*[]){rig_desc(rig, memory, FENCED)},
+            .rma_iov_count = 1,
+            .context = memory + at};
+        POST(rig, fi_writemsg(rig->ep, &message, FI_COMPLETION | FI_FENCE));
+    }
+    rig_meet(rig);
+    rig_meet(rig);  // asleep in recv() until all has arrived
+    for (unsigned at = 0; at < FENCED; ++at)
+        CHECK(rig_next(rig, rig->tx).op_context == memory + at);
+}
+
 // --- durable writes
 
 enum { PAGES = 1 << 16 };
@@ -514,6 +554,12 @@ static const struct rig_test kTests[] = {
      false,
      0},
     {"delivery complete needs no call of the target", serve_asleep, use_asleep, {0}, false, 0},
+    {"what waits behind a fence leaves although nobody reads",
+     serve_fenced,
+     use_fenced,
+     {.caps = FI_MSG | FI_RMA | FI_FENCE},
+     false,
+     0},
     {"a committed write is durable or an error",
      serve_durable,
      use_durable,

@@ -2,6 +2,8 @@
 // core/engine/tracked_cq.hpp and counter.hpp: reading, order, waiting.
 #include <poll.h>
 
+#include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "core/engine/counter.hpp"
@@ -163,6 +165,81 @@ void a_queue_that_keeps_no_entries_only_counts(void** state) {
     assert_int_equal(rig.cq->space().occupied(), 0);
 }
 
+// --- what waits while nobody reads
+
+/// Until the progress thread has done it.
+template <class Condition>
+bool comes_true(Rig& rig, const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < end) {
+        {
+            const std::lock_guard guard(rig.cq->lock());
+            if (condition()) return true;
+        }
+        std::this_thread::yield();
+    }
+    return false;
+}
+
+void finish_locked(Rig& rig, std::size_t nth) {
+    const std::lock_guard guard(rig.cq->lock());
+    finish(rig, nth);
+}
+
+void what_waits_behind_a_fence_leaves_although_nobody_reads(void** state) {
+    Rig& rig = of(state);
+    connect(rig, {.automatic = true});
+    CountingWaker waker;
+    rig.cq->set_waker(&waker);
+    // Again and again, since the thread leaves the queue alone when nothing waits.
+    constexpr std::size_t kRounds = 5;
+    for (std::size_t round = 0; round < kRounds; ++round) {
+        const std::size_t before = round * 2;
+        assert_true(post_write(rig, OpFlag::entry, 1).has_value());
+        assert_true(post_write(rig, OpFlag::entry | OpFlag::fence, 2).has_value());
+        finish_locked(rig, before);
+        assert_true(comes_true(rig, [&] { return rig.posted().size() == before + 2; }));
+        assert_true(comes_true(rig, [&] { return waker.calls != 0; }));  // who sleeps shall read
+        finish_locked(rig, before + 1);
+        assert_int_equal(read_all(rig).size(), 2);
+        waker.calls = 0;
+    }
+    rig.cq->set_waker(nullptr);
+}
+
+void a_buffer_for_several_messages_takes_the_next_although_nobody_reads(void** state) {
+    Rig& rig = of(state);
+    connect(rig, {.automatic = true});
+    rig.receive->set_min_multiple(16);
+    const LocalBuffer local{rig.memory.data(), 128, 9};
+    assert_true(
+        rig.receive->post({.local = {&local, 1}, .context = context_of(1), .multiple = true})
+            .has_value());
+    for (std::size_t message = 0; message < 3; ++message) {
+        assert_true(
+            comes_true(rig, [&] { return rig.fake().posted_receives.size() == message + 1; }));
+        const std::lock_guard guard(rig.cq->lock());
+        WorkCompletion wc;
+        wc.wr_id = rig.fake().posted_receives.at(message).wr_id;
+        wc.receive_side = true;
+        wc.opcode = WcOpcode::receive;
+        wc.byte_length = 10;
+        rig.fake().complete_receive(wc);
+    }
+    assert_true(comes_true(rig, [&] { return rig.fake().posted_receives.size() == 4; }));
+    assert_int_equal(read_all(rig).size(), 3);
+}
+
+void nothing_is_watched_without_need(void** state) {
+    Rig& rig = of(state);
+    connect(rig, {.automatic = true});
+    assert_true(post_write(rig, OpFlag::entry, 1).has_value());
+    const auto* const device_cq = static_cast<test::FakeCq*>(rig.fake().attr.send_cq);
+    assert_false(device_cq->armed());
+    assert_true(post_write(rig, OpFlag::entry | OpFlag::fence, 2).has_value());
+    assert_true(comes_true(rig, [&] { return device_cq->armed(); }));
+}
+
 void a_counter_polls_the_queues_it_is_attached_to(void** state) {
     Rig& rig = of(state);
     connect(rig, {.counters = true});
@@ -284,6 +361,9 @@ int main() {
         RIGGED(a_completion_that_another_thread_took_still_woke_the_sleeper),
         RIGGED(entries_of_the_engines_own_call_the_waker),
         RIGGED(a_queue_that_keeps_no_entries_only_counts),
+        RIGGED(what_waits_behind_a_fence_leaves_although_nobody_reads),
+        RIGGED(a_buffer_for_several_messages_takes_the_next_although_nobody_reads),
+        RIGGED(nothing_is_watched_without_need),
         RIGGED(a_counter_polls_the_queues_it_is_attached_to),
         cmocka_unit_test(a_counter_wakes_only_who_waits),
         cmocka_unit_test(a_counter_of_bytes_counts_bytes),

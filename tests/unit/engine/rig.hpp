@@ -52,12 +52,14 @@ struct RigOptions {
     std::uint32_t depth = kDepth;
     bool counters = false;
     bool open = true;
+    bool automatic = false;
 };
 
 /// Makes the connection; a test may change the device first.
 inline void connect(Rig& rig, const RigOptions& options = {}) {
     rig.pd = std::move(*rig.device.allocate_pd());
-    rig.cq = std::move(*TrackedCq::create(rig.device, {.size = options.cq_size}));
+    rig.cq = std::move(
+        *TrackedCq::create(rig.device, {.size = options.cq_size, .automatic = options.automatic}));
     rig.transmit = std::move(*TransmitQueue::create(
         *rig.cq, {.depth = options.depth,
                   .split = {.max_sge = 4, .max_sge_read = 2, .max_message = kMaxMessage},
