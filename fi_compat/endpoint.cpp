@@ -129,6 +129,7 @@ core::Status Endpoint::create_receive() {
 
 int Endpoint::cancel(void* receive_context) {
     if (receive_open_ == nullptr) return srx_ ? -FI_ENOENT : -FI_EOPBADSTATE;
+    if (!may_cancel()) return -FI_EAGAIN;
     return finish_cancel(receive_open_->cancel(receive_context));
 }
 

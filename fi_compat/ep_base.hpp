@@ -135,6 +135,8 @@ protected:
 
     [[nodiscard]] core::Counter* counter(Counted counted) const noexcept;
     core::Status attach_counters();
+    /// Not while the program lets entries pile up.
+    [[nodiscard]] bool may_cancel() noexcept { return receive_queue_->prepare(1); }
     /// What fi_cancel(3) answers, and the entry it leaves.
     int finish_cancel(const core::Result<core::Completion>& cancelled);
 

@@ -122,6 +122,7 @@ ssize_t RdmEp::refuse(ssize_t error) noexcept {
 int RdmEp::cancel(void* receive_context) {
     if (srx_) return -FI_ENOENT;
     if (!engine_) return -FI_EOPBADSTATE;
+    if (!may_cancel()) return -FI_EAGAIN;
     return finish_cancel(engine_->receives().cancel(receive_context));
 }
 

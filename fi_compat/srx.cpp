@@ -129,13 +129,14 @@ bool Srx::receive_entry(std::uint64_t flags) noexcept {
 }
 
 int Srx::cancel(void* receive_context) {
+    const std::lock_guard lock(mutex_);
+    // It was meant for any of the endpoints; without one there is nobody to tell.
+    Cq* const told = cqs_.empty() ? nullptr : cqs_.front();
+    if (told != nullptr && !told->queue().prepare(1)) return -FI_EAGAIN;  // it piles entries up
     const auto cancelled =
         messages_ ? messages_->cancel(receive_context) : queue_->cancel(receive_context);
     if (!cancelled) return cancel_errno(cancelled.error());
-    const std::lock_guard lock(mutex_);
-    // It was meant for any of the endpoints; without one there is nobody to tell.
-    if (cqs_.empty() || cqs_.front() == nullptr) return 0;
-    return to_return(cqs_.front()->queue().push(*cancelled));
+    return told == nullptr ? 0 : to_return(told->queue().push(*cancelled));
 }
 
 int Srx::getopt(int level, int name, void* value, std::size_t* length) {

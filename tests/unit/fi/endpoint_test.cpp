@@ -56,6 +56,27 @@ void receives_wait_for_the_connection(void** state) {
     assert_int_equal(fi_cancel(&rig.ep->fid, &rig.marker), -FI_EOPNOTSUPP);
 }
 
+void cancelling_is_refused_when_nobody_reads_what_it_leaves(void** state) {
+    EpRig& rig = rig_of(state);
+    rig.open({.connected = false});
+    assert_int_equal(fi_ep_bind(rig.ep, &rig.eq->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(rig.ep), 0);
+    constexpr int kMost = 1'000'000;
+    int entries = 0;
+    ssize_t answer = 0;
+    for (; answer == 0 && entries < kMost; entries += answer == 0 ? 1 : 0) {
+        assert_int_equal(fi_recv(rig.ep, rig.memory.data(), 8, nullptr, 0, &rig.marker), 0);
+        answer = fi_cancel(&rig.ep->fid, &rig.marker);
+    }
+    assert_int_equal(answer, -FI_EAGAIN);
+    // The receive is still there, and everything goes on as soon as the program reads.
+    assert_int_equal(rig.error().err, FI_ECANCELED);
+    assert_int_equal(fi_cancel(&rig.ep->fid, &rig.marker), 0);
+    for (; entries != 0; --entries) assert_int_equal(rig.error().err, FI_ECANCELED);
+    assert_int_equal(fi_cancel(&rig.ep->fid, &rig.marker), -FI_ENOENT);
+}
+
 void the_queue_pair_is_as_the_info_says(void**) {
     const struct {
         std::uint64_t mode;
@@ -405,6 +426,7 @@ int main() {
     const CMUnitTest tests[] = {
         RIGGED(what_is_missing_is_told_when_it_is_enabled),
         RIGGED(receives_wait_for_the_connection),
+        RIGGED(cancelling_is_refused_when_nobody_reads_what_it_leaves),
         cmocka_unit_test(the_queue_pair_is_as_the_info_says),
         cmocka_unit_test(peers_may_do_what_the_capabilities_name),
         cmocka_unit_test(each_outcome_of_connecting_is_its_event),
