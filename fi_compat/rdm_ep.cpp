@@ -88,6 +88,7 @@ core::Status RdmEp::start() {
         .receive_counter = counter(Counted::receive),
         .remote_writes = counter(Counted::remote_write),
         .remote_reads = counter(Counted::remote_read),
+        .remote_access = remote_access(caps_),
         .progress =
             domain_->manual_progress() ? core::RdmProgress::manual : core::RdmProgress::automatic,
         .transmit_depth = static_cast<std::uint32_t>(limits_.tx_size),

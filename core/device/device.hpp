@@ -162,6 +162,8 @@ struct QpAttr {
     /// What the peer may do through this QP, beside what each region allows (qp_access_flags):
     /// of remote_write, remote_read and remote_atomic; others are ignored. Without the right every
     /// access of that kind, but one of no bytes, is a remote access error at the peer.
+    /// read_source allows to read regions that have it; hardware cannot tell them from others, and
+    /// allows to read all that can be read.
     AccessFlags access = kRemoteAccess;
 };
 

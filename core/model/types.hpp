@@ -78,6 +78,9 @@ enum class Access : std::uint8_t {
     flush_visible = 16,     ///< IBV_ACCESS_FLUSH_GLOBAL
     flush_persistent = 32,  ///< IBV_ACCESS_FLUSH_PERSISTENT
     on_demand = 64,         ///< IBV_ACCESS_ON_DEMAND
+    /// Of a region that peers may read, and of a QP: together they allow reads that remote_read
+    /// alone would have to allow at the QP, too. For what the engine itself lets peers read.
+    read_source = 128,
 };
 using AccessFlags = Flags<Access>;
 constexpr AccessFlags operator|(Access left, Access right) {
@@ -87,6 +90,13 @@ constexpr AccessFlags operator|(Access left, Access right) {
 /// What a QP can forbid its peer.
 constexpr AccessFlags kRemoteAccess =
     Access::remote_write | Access::remote_read | Access::remote_atomic;
+
+/// Whether a peer may use a region that has the right through a QP.
+constexpr bool qp_allows(AccessFlags qp, AccessFlags region, Access right) noexcept {
+    if (!kRemoteAccess.has(right) || qp.has(right)) return true;
+    return right == Access::remote_read && qp.has(Access::read_source) &&
+           region.has(Access::read_source);
+}
 
 enum class FlushType : std::uint8_t { visibility, persistent };
 

@@ -62,6 +62,8 @@ struct RdmAttr {
     Counter* receive_counter = nullptr;
     Counter* remote_writes = nullptr;  ///< these two need Limits::remote_access_events
     Counter* remote_reads = nullptr;
+    /// What peers may do by RMA, as QpAttr::access; reading messages is none of it.
+    AccessFlags remote_access = kRemoteAccess;
     RdmProgress progress = RdmProgress::automatic;
     std::uint32_t transmit_depth = 0;  ///< operations on their way, to each peer
     std::uint32_t receive_depth = 0;   ///< without `receives`

@@ -60,7 +60,8 @@ Status Endpoint::furnish(Connection& connection) noexcept {
                 .receive_depth = kBuffers,
                 .max_send_sge = std::min<std::uint32_t>(limits_.max_sge, kMaxSegments),
                 .max_inline = max_inline,
-                .imm_without_receive = limits_.imm_without_receive},
+                .imm_without_receive = limits_.imm_without_receive,
+                .access = attr_.remote_access | Access::read_source},
          .port = {.peer = reinterpret_cast<std::uintptr_t>(&connection)}});
     if (!qp) return failure(qp.error());
     connection.qp = std::move(*qp);

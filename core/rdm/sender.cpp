@@ -249,8 +249,10 @@ Status Endpoint::describe(Transfer& transfer, const Message& message, Header& he
     std::byte* out = transfer.slot + kHeaderLength;
     for (std::size_t at = 0; at < message.local.size(); ++at) {
         const LocalBuffer& buffer = message.local[at];
-        auto region = attr_.pd->register_memory(
-            {.address = buffer.address, .length = buffer.length, .access = Access::remote_read});
+        auto region =
+            attr_.pd->register_memory({.address = buffer.address,
+                                       .length = buffer.length,
+                                       .access = Access::remote_read | Access::read_source});
         if (!region) return failure(region.error());
         if (attr_.remote_reads != nullptr)
             static_cast<void>((*region)->set_observer(&message_source_));

@@ -231,6 +231,25 @@ void write_without_the_right_of_the_qp_fails(void** state) {
     assert_true(holds_only(target.data(), kSlot, 0xee));
 }
 
+/// Hardware cannot tell it from other regions, which can be read then, too.
+void source_can_be_read_without_the_right_of_the_qp(void** state) {
+    PairOptions options;
+    options.passive.access = Access::read_source;
+    Pair& pair = fixture_of(state).connect(options);
+    const Buffer& sink = pair.active.buffer(kSlot);
+    const Buffer& source = pair.passive.buffer(kSlot, Access::remote_read | Access::read_source);
+    const Buffer& other = pair.passive.buffer(kSlot, Access::remote_read);
+    source.fill(0x5e);
+    must_post(pair.active,
+              {.wr_id = 1, .opcode = Opcode::read, .sges = {sink.sge()}, .remote = at(source)});
+    expect(pair.active.send_cq(), 1);
+    assert_true(holds_only(sink.data(), kSlot, 0x5e));
+    if (subject().device->native_context() != nullptr) return;
+    must_post(pair.active,
+              {.wr_id = 2, .opcode = Opcode::read, .sges = {sink.sge()}, .remote = at(other)});
+    expect_alike(pair.active.send_cq(), 2, WcStatus::remote_access_error);
+}
+
 void access_with_a_key_of_another_pd_fails(void** state) {
     Side& other = fixture_of(state).side();
     const Buffer& foreign = other.buffer(kSlot);
@@ -466,6 +485,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(access_without_the_right_fails),
     CONTRACT_TEST(access_without_the_right_of_the_qp_fails),
     CONTRACT_TEST(write_without_the_right_of_the_qp_fails),
+    CONTRACT_TEST(source_can_be_read_without_the_right_of_the_qp),
     CONTRACT_TEST(access_with_a_key_of_another_pd_fails),
     CONTRACT_TEST(access_with_the_key_of_a_deregistered_region_fails),
     CONTRACT_TEST(access_that_overruns_the_end_places_nothing_beyond_it),

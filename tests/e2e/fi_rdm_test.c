@@ -346,6 +346,38 @@ static void write_and_read(struct rig* rig) {
     rig_meet(rig);
 }
 
+// The endpoints are opened without FI_REMOTE_WRITE: a write fails, a message gets through.
+static void allow_no_writes(struct rig* rig) {
+    static unsigned char memory[100000];
+    struct fid_mr* mr = rig_region(rig, memory, sizeof memory, FI_REMOTE_WRITE, KEY, 0);
+    const struct rig_target target = rig_describe(rig, mr, memory, sizeof memory);
+    rig_say(rig, &target, sizeof target);
+    rig_meet(rig);
+    for (size_t at = 0; at < sizeof memory; ++at) EQUAL(memory[at], 0);
+    rig_fill(memory, sizeof memory, 5);
+    POST(rig, fi_send(rig->ep, memory, sizeof memory, NULL, rig->peer, rig_context(1)));
+    CHECK(rig_next(rig, rig->tx).op_context == rig_context(1));
+    rig_meet(rig);
+    MUST(fi_close(&mr->fid));
+}
+
+static void try_to_write(struct rig* rig) {
+    static unsigned char memory[100000];
+    struct rig_target target;
+    rig_hear(rig, &target, sizeof target);
+    rig_fill(memory, sizeof memory, 1);
+    POST(rig,
+         fi_write(rig->ep, memory, 8, NULL, rig->peer, target.address, target.key, rig_context(4)));
+    const struct fi_cq_err_entry error = rig_next_error(rig, rig->tx);
+    CHECK(error.op_context == rig_context(4));
+    EQUAL(error.err, FI_EACCES);
+    POST(rig, fi_recv(rig->ep, memory, sizeof memory, NULL, FI_ADDR_UNSPEC, rig_context(5)));
+    rig_meet(rig);
+    EQUAL(rig_next(rig, rig->rx).len, sizeof memory);
+    EQUAL(rig_first_difference(memory, sizeof memory, 5), sizeof memory);
+    rig_meet(rig);
+}
+
 // Nothing is called while the writes come.
 static void sleep_meanwhile(struct rig* rig) {
     unsigned char* memory = rig_memory(65536);
@@ -575,6 +607,12 @@ static const struct rig_test kTests[] = {
      be_memory,
      write_and_read,
      {RDM, .mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY},
+     false,
+     0},
+    {"but not written when the owner's endpoint does not let it",
+     allow_no_writes,
+     try_to_write,
+     {RDM, .caps = FI_MSG | FI_RMA | FI_WRITE | FI_READ},
      false,
      0},
     {"and while the owner sleeps", sleep_meanwhile, write_to_a_sleeper, {RDM}, false, 0},

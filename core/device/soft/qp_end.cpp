@@ -79,8 +79,12 @@ QpEnd::~QpEnd() {
 
 Fault QpEnd::pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length, Access right,
                         Pin& pin) const noexcept {
-    if (length != 0 && kRemoteAccess.has(right) && !access_.has(right)) return Fault::no_right;
-    return keys_->pin_remote(rkey, iova, length, right, pin);
+    if (length == 0 || !kRemoteAccess.has(right) || access_.has(right))
+        return keys_->pin_remote(rkey, iova, length, right, pin);
+    const bool found = keys_->pin_remote(rkey, iova, length, right, pin) == Fault::none;
+    if (found && qp_allows(access_, pin.region()->access(), right)) return Fault::none;
+    pin.release();
+    return Fault::no_right;
 }
 
 Status QpEnd::post_receive(const ReceiveRequest& request) noexcept {

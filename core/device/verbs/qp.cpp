@@ -61,7 +61,7 @@ std::uint32_t sends_at_once(const QpAttr& attr) noexcept {
 unsigned qp_access(AccessFlags access, const Limits& limits) noexcept {
     unsigned flags = IBV_ACCESS_LOCAL_WRITE;
     if (access.has(Access::remote_write)) flags |= IBV_ACCESS_REMOTE_WRITE;
-    if (access.has(Access::remote_read)) flags |= IBV_ACCESS_REMOTE_READ;
+    if (access.has_any(Access::remote_read | Access::read_source)) flags |= IBV_ACCESS_REMOTE_READ;
     if (access.has(Access::remote_atomic) && limits.atomics) flags |= IBV_ACCESS_REMOTE_ATOMIC;
 #ifdef COMPAT_HAVE_IBV_FLUSH
     if (limits.flush) flags |= IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;

@@ -529,6 +529,47 @@ void a_refused_write_fails_alone_and_the_peer_can_be_reached_again(void** state)
 
 // --- flow control
 
+void rma_without_the_right_of_the_endpoint_is_refused_and_messages_are_not(void** state) {
+    Node& a = make(state);
+    Node& b = make(state, {.remote_access = {}});
+    const AddressIndex to_b = a.meet(b);
+    const AddressIndex to_a = b.meet(a);
+    std::vector<std::byte> target(100);
+    const auto region =
+        std::move(*b.pd->register_memory({.address = target.data(),
+                                          .length = target.size(),
+                                          .access = Access::local_write | kRemoteAccess}));
+    std::vector<std::byte> own(target.size(), std::byte{1});
+    SingleOperation operation{.flags = OpFlag::entry,
+                              .has_remote = true,
+                              .rkey = region->rkey(),
+                              .remote_address = reinterpret_cast<std::uintptr_t>(target.data()),
+                              .local = {own.data(), own.size()}};
+    for (const Opcode opcode : {Opcode::write, Opcode::read}) {
+        operation.opcode = opcode;
+        a.done.clear();
+        const auto post = [&] { return a.endpoint->post(to_b, operation); };
+        assert_true(insist(post, {&a, &b}).has_value());
+        wait_for({&a, &b}, a.done, 1);
+        assert_int_equal(a.done[0].status, WcStatus::remote_access_error);
+    }
+    assert_true(target == std::vector<std::byte>(target.size()));
+    const auto sent = pattern(50'000, 3);
+    for (const bool back : {false, true}) {
+        Node& from = back ? b : a;
+        Node& to = back ? a : b;
+        std::vector<std::byte> got(sent.size());
+        a.done.clear();
+        b.done.clear();
+        post_receive(to, got, 1);
+        send(from, back ? to_a : to_b, sent, 2, {&a, &b});
+        wait_for({&a, &b}, to.done, 1);
+        assert_int_equal(to.done[0].status, WcStatus::success);
+        assert_true(got == sent);
+        wait_for({&a, &b}, from.done, 1);
+    }
+}
+
 void a_hundred_thousand_messages_without_receives_hold_the_sender_back(void** state) {
     Node& a = make(state);
     Node& b = make(state, {.max_unexpected = 1 << 20});
@@ -818,6 +859,7 @@ int main() {
         RIGGED(rma_is_one_sided_and_counted),
         RIGGED(a_write_with_data_tells_the_target),
         RIGGED(a_refused_write_fails_alone_and_the_peer_can_be_reached_again),
+        RIGGED(rma_without_the_right_of_the_endpoint_is_refused_and_messages_are_not),
         RIGGED(a_hundred_thousand_messages_without_receives_hold_the_sender_back),
         RIGGED(long_messages_get_through_while_small_ones_are_held_back),
         RIGGED(a_full_completion_queue_refuses_and_recovers),

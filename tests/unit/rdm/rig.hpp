@@ -35,6 +35,7 @@ struct NodeOptions {
     std::uint32_t cq_size = 1024;
     std::uint32_t receive_depth = 1024;
     std::size_t max_unexpected = std::size_t{64} << 20;
+    AccessFlags remote_access = kRemoteAccess;
     Counter* sends = nullptr;
     Counter* writes = nullptr;
     Counter* receives = nullptr;
@@ -59,6 +60,7 @@ struct Node {
                      .receive_counter = options.receives,
                      .remote_writes = options.remote_writes,
                      .remote_reads = options.remote_reads,
+                     .remote_access = options.remote_access,
                      .progress = options.progress,
                      .transmit_depth = 256,
                      .receive_depth = options.receive_depth,

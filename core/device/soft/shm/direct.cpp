@@ -298,7 +298,8 @@ const Entry* Direct::find(const WorkRequest& request, std::uint64_t length,
     if (entry == nullptr) return nullptr;
     const AccessFlags access(static_cast<std::uint8_t>(entry->id.load(std::memory_order_relaxed)));
     const std::uint64_t offset = request.remote_address - entry->iova;
-    if (!access.has(right) || request.remote_address < entry->iova || offset > entry->length ||
+    if (!access.has(right) || !qp_allows(access_, access, right) ||
+        request.remote_address < entry->iova || offset > entry->length ||
         length > entry->length - offset)
         return nullptr;
     return entry;
@@ -343,7 +344,7 @@ bool Direct::flush(const WorkRequest& request, int socket) noexcept {
 bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket, bool plain) noexcept {
     const WorkRequest& request = entry.request;
     const WayRow& way = *way_of(kWays, request.opcode);
-    if (entry.length == 0 || entry.length > kMostBytes || !access_.has(way.right)) return false;
+    if (entry.length == 0 || entry.length > kMostBytes) return false;
     LocalMemory local;
     if (!local.pin_all(entry, keys, way.local_write)) return false;
     for (std::uint64_t done = 0; done < entry.length;) {
@@ -373,9 +374,7 @@ bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket, bool
 bool Direct::execute(const SendEntry& entry, const KeyTable& keys) noexcept {
     const WorkRequest& request = entry.request;
     const WayRow* way = way_of(kExecuted, request.opcode);
-    if (way == nullptr || entry.length != kWord || request.sges.size() != 1 ||
-        !access_.has(way->right))
-        return false;
+    if (way == nullptr || entry.length != kWord || request.sges.size() != 1) return false;
     LocalMemory local;
     if (!local.pin_all(entry, keys, way->local_write)) return false;
     const Announcement announcement(slot_, request.rkey);
