@@ -283,6 +283,24 @@ void connection_with_a_waiting_message_can_be_destroyed(void** state) {
     expect_event(pair.active.cm(), CmEventType::disconnected);
 }
 
+/// Whoever is answered knows that what it said has arrived.
+void answer_does_not_overtake_the_completions_of_what_it_answers(void** state) {
+    SideOptions one;
+    one.one_cq = true;
+    Pair& pair = fixture_of(state).connect(both(one));
+    constexpr std::uint64_t kSends = 8;
+    for (int round = 0; round < 20; ++round) {
+        for (std::uint64_t id = 0; id < kSends; ++id) must_post_receive(pair.passive, id);
+        must_post_receive(pair.active, kSends);
+        for (std::uint64_t id = 0; id < kSends; ++id)
+            must_post(pair.active, {.wr_id = id, .opcode = Opcode::send});
+        for (std::uint64_t id = 0; id < kSends; ++id) expect(pair.passive.receive_cq(), id);
+        must_post(pair.passive, {.wr_id = kSends, .opcode = Opcode::send});
+        for (std::uint64_t id = 0; id <= kSends; ++id) expect(pair.active.send_cq(), id);
+        expect(pair.passive.send_cq(), kSends);
+    }
+}
+
 void fast_sender_is_held_back_by_a_slow_receiver(void** state) {
     if (!subject().holds_messages) skip();
     Fixture& fixture = fixture_of(state);
@@ -469,6 +487,7 @@ constexpr CMUnitTest kTests[] = {
     CONTRACT_TEST(both_sides_may_wait_for_a_receive_and_still_read_and_write),
     CONTRACT_TEST(message_that_waits_longer_than_its_retries_fails),
     CONTRACT_TEST(connection_with_a_waiting_message_can_be_destroyed),
+    CONTRACT_TEST(answer_does_not_overtake_the_completions_of_what_it_answers),
     CONTRACT_TEST(fast_sender_is_held_back_by_a_slow_receiver),
     CONTRACT_TEST(write_with_immediate_takes_a_receive_and_leaves_its_buffer),
     CONTRACT_TEST(immediate_waits_for_a_receive_behind_its_bytes),

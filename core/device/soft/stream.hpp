@@ -211,6 +211,7 @@ private:
     [[nodiscard]] std::uint32_t new_request_id() noexcept;
     bool build_notice() noexcept;
     void on_notice(std::uint32_t taken) noexcept;
+    [[nodiscard]] bool answers(const SendEntry& entry) const noexcept;
     [[nodiscard]] bool may_start(SendEntry& entry) noexcept;
     [[nodiscard]] bool wants_acknowledgement() const noexcept;
     [[nodiscard]] bool unsent() const noexcept;
@@ -289,6 +290,7 @@ private:
     bool take_flush_request(std::span<const std::byte> content) noexcept;
     bool build_response() noexcept;
     bool build_read_response(Owed& response) noexcept;
+    void paid() noexcept;
 
     Lock lock_;
     State state_ = State::idle;
@@ -374,6 +376,9 @@ private:
     std::uint64_t read_arrived_ = 0;  // bytes of the read response that is arriving
     std::array<std::uint32_t, wire::kQueueCount> rx_msn_;
     std::uint32_t rx_messages_ = 0;  // that have arrived
+    // The program has been told of receives up to there, and the peer of what was taken.
+    std::uint32_t rx_delivered_ = 0;
+    std::uint32_t rx_told_ = 0;
     // Of the segment being taken, for a Terminate:
     wire::Header rx_header_;
     std::uint32_t rx_before_ = 0;  // messages that arrived before its own

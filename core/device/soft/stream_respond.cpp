@@ -124,6 +124,13 @@ bool Stream::take_flush_request(std::span<const std::byte> content) noexcept {
     return owe(response);
 }
 
+/// The oldest response is out. It proves that its request, and all before, has been taken.
+void Stream::paid() noexcept {
+    const std::uint32_t taken = owed_.front().messages_before + 1;
+    if (static_cast<std::int32_t>(taken - rx_told_) > 0) rx_told_ = taken;
+    owed_.pop();
+}
+
 /// False when there is no room now.
 bool Stream::build_response() noexcept {
     Owed& owed = owed_.front();
@@ -142,7 +149,7 @@ bool Stream::build_response() noexcept {
                                     .queue = wire::kQueueResponse,
                                     .msn = tx_msn_[wire::kQueueResponse]},
                {&payload, 1});
-    owed_.pop();
+    paid();
     return true;
 }
 
@@ -169,7 +176,7 @@ bool Stream::build_read_response(Owed& owed) noexcept {
         owed.sink += length;
         owed.left -= length;
     } while (owed.left != 0);
-    owed_.pop();
+    paid();
     return true;
 }
 

@@ -176,6 +176,7 @@ bool Stream::build_entry() noexcept {
     if (failing_ || build_next_ >= end) return false;
     SendEntry& entry = qp_->sends.at(build_next_);
     if (part_ == Part::begin && carry_directly(entry)) return true;
+    if (part_ == Part::begin && answers(entry) && !build_notice()) return false;
     if (part_ == Part::begin && !may_start(entry)) return false;
     if (!build_messages(entry)) return false;
 
@@ -187,6 +188,15 @@ bool Stream::build_entry() noexcept {
     else if (entry.request.flags.has(SendFlag::signaled))
         signaled_end_ = build_next_;
     return true;
+}
+
+/// Whether the peer's program may take the entry for an answer to messages that we have not told
+/// the peer to be taken: it would see the answer before it knows that they have arrived.
+bool Stream::answers(const SendEntry& entry) const noexcept {
+    const Opcode opcode = entry.request.opcode;
+    const bool seen =
+        opcode == Opcode::send || opcode == Opcode::send_imm || opcode == Opcode::write_imm;
+    return seen && own_peer_ && static_cast<std::int32_t>(rx_delivered_ - rx_told_) > 0;
 }
 
 bool Stream::may_start(SendEntry& entry) noexcept {
@@ -369,7 +379,8 @@ bool Stream::build_acknowledgement() noexcept {
 }
 
 /// Tells a peer of ours, unasked, up to where its messages have been taken: when the next one has
-/// to wait for a receive (what asks for an acknowledgement may be behind it), and before we leave.
+/// to wait for a receive (what asks for an acknowledgement may be behind it), in front of what may
+/// answer them, and before we leave.
 bool Stream::build_notice() noexcept {
     std::array<std::byte, wire::kFlushResponseBytes> content;
     if (!batch_->has_room(content.size(), 1)) return false;
@@ -380,6 +391,7 @@ bool Stream::build_notice() noexcept {
                                     .msn = tx_msn_[wire::kQueueResponse]},
                std::array{ours(content)});
     notice_due_ = false;
+    rx_told_ = taken;
     return true;
 }
 
@@ -391,6 +403,7 @@ void Stream::on_notice(std::uint32_t taken) noexcept {
     };
     while (end < build_next_ && is_taken(qp_->sends.at(end))) ++end;
     qp_->sends.acknowledge(end);
+    acknowledge_asked_ = std::max(acknowledge_asked_, end);
     complete_sends();
 }
 
