@@ -68,7 +68,9 @@ int ConnParts::make_qp(rpma_peer& peer, const rpma_conn_cfg& cfg) {
                             .receive_depth = cfg.rq_size.load(std::memory_order_relaxed),
                             .max_send_sge = 1,
                             .max_receive_sge = 1,
-                            .max_inline = kMaxInline};
+                            .max_inline = kMaxInline,
+                            .plain_posts = !core::Trace::wanted(),
+                            .scope = core::StatScope::program};
     auto created = id->create_qp(attr);
     if (!created) return COMPAT_RPMA_FAILED(provider, "rdma_create_qp", created.error());
     qp = std::move(*created);

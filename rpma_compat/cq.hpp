@@ -11,6 +11,7 @@ struct rpma_cq {
     std::unique_ptr<compat::core::CqWaiter> own_waiter;  ///< null if the channel is shared
     compat::core::CqWaiter* waiter;                      ///< its own, or the connection's
     std::unique_ptr<compat::core::WaitedCq> queue;
+    compat::core::CompletionQueue* native;  ///< queue->native()
 };
 
 namespace compat::rpma {

@@ -48,11 +48,43 @@ struct Transfer {
     }
 };
 
-// Inline in each of the calls: a request is built where it is posted from.
+// Almost all reads, writes and sends are plain: then the device is called with nothing kept for
+// later, and all else is done somewhere else.
 
-[[gnu::always_inline]] inline int post(rpma_conn& conn, core::WorkRequest& request,
-                                       const rpma_mr_local* local, std::size_t offset,
-                                       std::size_t length) {
+[[gnu::always_inline]] inline bool is_plain(const rpma_conn* conn, int flags, std::size_t length) {
+    return conn != nullptr && flags != 0 && conn->parts.qp->is_plain(length);
+}
+
+[[gnu::always_inline]] inline void fill(core::PlainRequest& request, const rpma_mr_local& local,
+                                        std::size_t offset, std::size_t length, int flags,
+                                        const void* op_context) {
+    request.wr_id = to_wr_id(op_context);
+    request.flags = to_send_flags(flags).bits();
+    request.sge.address =
+        reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(local.address) + offset);
+    request.sge.length = static_cast<std::uint32_t>(length);
+    request.sge.lkey = local.lkey;
+}
+
+[[gnu::always_inline]] inline void fill(core::PlainRequest& request, const rpma_mr_remote& remote,
+                                        std::size_t offset) {
+    request.remote_address = remote.address + offset;
+    request.rkey = remote.rkey;
+}
+
+[[gnu::noinline]] int refused(core::Status posted) {
+    return c_boundary(
+        [&] { return COMPAT_RPMA_FAILED(provider, "ibv_post_send", posted.error()); });
+}
+
+[[gnu::always_inline]] inline int result_of(core::Status posted) {
+    if (posted) [[likely]]
+        return kSuccess;
+    return refused(posted);
+}
+
+int post(rpma_conn& conn, core::WorkRequest& request, const rpma_mr_local* local,
+         std::size_t offset, std::size_t length) {
     core::Sge sge;
     if (local != nullptr) {
         sge = to_sge(*local, offset, length);
@@ -66,8 +98,7 @@ struct Transfer {
     return kSuccess;
 }
 
-[[gnu::always_inline]] inline int post_transfer(rpma_conn* conn, core::WorkRequest request,
-                                                const Transfer& transfer, int flags) {
+int post_transfer(rpma_conn* conn, core::WorkRequest request, const Transfer& transfer, int flags) {
     if (conn == nullptr) return RPMA_E_INVAL;
     if (flags == 0) return misused(kNoFlags);
     if (const char* const why = transfer.misuse()) return misused(why);
@@ -88,6 +119,35 @@ int post_message(rpma_conn* conn, core::WorkRequest request, const rpma_mr_local
     if (length > kMaxTransfer) return misused(kTooLong);
     request.flags = to_send_flags(flags);
     return post(*conn, request, src, offset, length);
+}
+
+// With the arguments where the plain calls have theirs.
+
+[[gnu::noinline]] int read_slowly(rpma_conn* conn, const rpma_mr_local* dst, std::size_t dst_offset,
+                                  const rpma_mr_remote* src, std::size_t src_offset,
+                                  std::size_t length, int flags, const void* op_context) {
+    return c_boundary([&] {
+        return post_transfer(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::read},
+                             {dst, dst_offset, src, src_offset, length}, flags);
+    });
+}
+
+[[gnu::noinline]] int write_slowly(rpma_conn* conn, const rpma_mr_remote* dst,
+                                   std::size_t dst_offset, const rpma_mr_local* src,
+                                   std::size_t src_offset, std::size_t length, int flags,
+                                   const void* op_context) {
+    return c_boundary([&] {
+        return post_transfer(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::write},
+                             {src, src_offset, dst, dst_offset, length}, flags);
+    });
+}
+
+[[gnu::noinline]] int send_slowly(rpma_conn* conn, const rpma_mr_local* src, std::size_t offset,
+                                  std::size_t length, int flags, const void* op_context) {
+    return c_boundary([&] {
+        return post_message(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::send},
+                            src, offset, length, flags);
+    });
 }
 
 /// Without native flush, upstream's is a read of 8 bytes behind which all earlier writes are
@@ -112,18 +172,22 @@ FlushRange to_flush_range(const rpma_mr_remote& mr, std::size_t offset, std::siz
 
 int rpma_read(rpma_conn* conn, rpma_mr_local* dst, size_t dst_offset, const rpma_mr_remote* src,
               size_t src_offset, size_t len, int flags, const void* op_context) {
-    return c_boundary([&] {
-        return post_transfer(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::read},
-                             {dst, dst_offset, src, src_offset, len}, flags);
-    });
+    if (dst == nullptr || src == nullptr || !is_plain(conn, flags, len)) [[unlikely]]
+        return read_slowly(conn, dst, dst_offset, src, src_offset, len, flags, op_context);
+    core::PlainRequest request(core::Opcode::read);
+    fill(request, *dst, dst_offset, len, flags, op_context);
+    fill(request, *src, src_offset);
+    return result_of(conn->parts.qp->plain_read(request));
 }
 
 int rpma_write(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, const rpma_mr_local* src,
                size_t src_offset, size_t len, int flags, const void* op_context) {
-    return c_boundary([&] {
-        return post_transfer(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::write},
-                             {src, src_offset, dst, dst_offset, len}, flags);
-    });
+    if (dst == nullptr || src == nullptr || !is_plain(conn, flags, len)) [[unlikely]]
+        return write_slowly(conn, dst, dst_offset, src, src_offset, len, flags, op_context);
+    core::PlainRequest request(core::Opcode::write);
+    fill(request, *src, src_offset, len, flags, op_context);
+    fill(request, *dst, dst_offset);
+    return result_of(conn->parts.qp->plain_write(request));
 }
 
 int rpma_write_with_imm(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset,
@@ -193,10 +257,11 @@ int rpma_flush(rpma_conn* conn, rpma_mr_remote* dst, size_t dst_offset, size_t l
 
 int rpma_send(rpma_conn* conn, const rpma_mr_local* src, size_t offset, size_t len, int flags,
               const void* op_context) {
-    return c_boundary([&] {
-        return post_message(conn, {.wr_id = to_wr_id(op_context), .opcode = core::Opcode::send},
-                            src, offset, len, flags);
-    });
+    if (src == nullptr || !is_plain(conn, flags, len)) [[unlikely]]
+        return send_slowly(conn, src, offset, len, flags, op_context);
+    core::PlainRequest request(core::Opcode::send);
+    fill(request, *src, offset, len, flags, op_context);
+    return result_of(conn->parts.qp->plain_send(request));
 }
 
 int rpma_send_with_imm(rpma_conn* conn, const rpma_mr_local* src, size_t offset, size_t len,

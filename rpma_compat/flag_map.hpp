@@ -13,20 +13,13 @@ namespace compat::rpma {
 
 // --- RPMA_F_* ---------------------------------------------------------------------------------
 
-struct SendFlagRow {
-    int rpma;
-    core::SendFlag core;
-};
-// ON_ERROR is what every work request does anyway; ALWAYS is ON_ERROR and this bit.
-constexpr std::array kSendFlags{
-    SendFlagRow{RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR, core::SendFlag::signaled},
-};
+// ON_ERROR is what every work request does anyway; ALWAYS is ON_ERROR and this bit, which has the
+// same place in the core.
+constexpr int kSignaled = RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR;
+static_assert(kSignaled == core::SendFlags(core::SendFlag::signaled).bits());
 
 constexpr core::SendFlags to_send_flags(int flags) {
-    core::SendFlags result;
-    for (const SendFlagRow& row : kSendFlags)
-        if ((flags & row.rpma) != 0) result |= row.core;
-    return result;
+    return core::SendFlags(static_cast<core::SendFlags::Bits>(flags & kSignaled));
 }
 
 // --- RPMA_MR_USAGE_* --------------------------------------------------------------------------

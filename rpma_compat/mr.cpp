@@ -73,6 +73,7 @@ int rpma_mr_reg(rpma_peer* peer, void* ptr, size_t size, int usage, rpma_mr_loca
         auto region = register_region(*peer, ptr, size, usage);
         if (!region) return COMPAT_RPMA_FAILED(provider, "ibv_reg_mr", region.error());
         mr->region = std::move(*region);
+        mr->lkey = mr->region->lkey();
         mr->address = ptr;
         mr->length = size;
         mr->usage = usage;

@@ -12,6 +12,7 @@ struct rpma_mr_local {
     void* address;
     std::size_t length;
     int usage;
+    std::uint32_t lkey;
 };
 
 struct rpma_mr_remote {
@@ -32,7 +33,7 @@ inline core::Sge to_sge(const rpma_mr_local& mr, std::size_t offset, std::size_t
     const auto address = reinterpret_cast<std::uintptr_t>(mr.address) + offset;
     return {.address = reinterpret_cast<void*>(address),
             .length = static_cast<std::uint32_t>(length),
-            .lkey = mr.region->lkey()};
+            .lkey = mr.lkey};
 }
 
 inline core::RemoteTarget to_target(const rpma_mr_remote& mr, std::size_t offset) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A mutex of four bytes whose uncontended paths are one atomic instruction each, inline: the data
-// path takes one per post and one per poll.
+// A mutex of four bytes whose uncontended paths are one atomic instruction and one branch each,
+// inline: the data path takes one per post and one per poll.
 #pragma once
 
 #include <atomic>
@@ -19,23 +19,27 @@ public:
             lock_contended();
     }
     bool try_lock() noexcept {
-        std::uint32_t expected = kFree;
-        return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
-                                              std::memory_order_relaxed);
+        return (state_.fetch_or(kHeld, std::memory_order_acquire) & kHeld) == 0;
     }
     void unlock() noexcept {
-        if (state_.exchange(kFree, std::memory_order_release) == kWaitedFor) [[unlikely]]
-            state_.notify_one();
+        if (!release()) [[unlikely]]
+            wake();
     }
+    // The two halves of unlock(): false asks for wake(). In between the lock may be gone already:
+    // no more than its address is used.
+    [[nodiscard]] bool release() noexcept {
+        return state_.fetch_sub(kHeld, std::memory_order_release) == kHeld;
+    }
+    void wake() noexcept { state_.notify_one(); }
 
 private:
-    static constexpr std::uint32_t kFree = 0;
+    // Bit 0: held; above it, how many wait for it, and may sleep.
     static constexpr std::uint32_t kHeld = 1;
-    static constexpr std::uint32_t kWaitedFor = 2;  ///< held, and somebody may sleep
+    static constexpr std::uint32_t kWaiter = 2;
 
     void lock_contended() noexcept;
 
-    std::atomic<std::uint32_t> state_{kFree};
+    std::atomic<std::uint32_t> state_{0};
 };
 
 }  // namespace compat::core

@@ -40,6 +40,32 @@ public:
     Result(Base base) : Base(std::move(base)) {}  // and_then() and map() hand back the base
 };
 
+/// Without a value: one word, which comes back in a register and is zero for success.
+template <>
+class [[nodiscard]] Result<void> {
+public:
+    constexpr Result() noexcept = default;
+    constexpr Result(const tl::unexpected<Error>& failed) noexcept : Result(failed.value()) {}
+
+    [[nodiscard]] constexpr bool has_value() const noexcept { return word_ == 0; }
+    constexpr explicit operator bool() const noexcept { return has_value(); }
+    /// Only of a failure.
+    [[nodiscard]] constexpr Error error() const noexcept {
+        return {static_cast<Errc>((word_ & kCodeMask) - 1),
+                static_cast<int>(static_cast<std::uint32_t>(word_ >> kErrnoAt))};
+    }
+
+private:
+    static constexpr unsigned kErrnoAt = 32;
+    static constexpr std::uint64_t kCodeMask = 0xffff;
+
+    constexpr explicit Result(const Error& error) noexcept
+        : word_((static_cast<std::uint64_t>(error.code) + 1) |
+                static_cast<std::uint64_t>(static_cast<std::uint32_t>(error.device_errno))
+                    << kErrnoAt) {}
+
+    std::uint64_t word_ = 0;
+};
 using Status = Result<void>;
 
 inline auto failure(Errc code, int device_errno = 0) {

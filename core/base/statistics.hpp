@@ -59,7 +59,12 @@ struct alignas(64) StatBlock {
         cells[static_cast<std::size_t>(kind)] += 1;
         cells[static_cast<std::size_t>(kind) + kStatKinds] += bytes;
     }
-    /// The same where there is no lock.
+    /// It was not posted after all.
+    void unpost(Stat kind, std::uint64_t bytes) noexcept {
+        cells[static_cast<std::size_t>(kind)] -= 1;
+        cells[static_cast<std::size_t>(kind) + kStatKinds] -= bytes;
+    }
+    // Where there is no lock:
     void add_shared(Stat stat, std::uint64_t amount) noexcept {
         std::atomic_ref(cells[static_cast<std::size_t>(stat)])
             .fetch_add(amount, std::memory_order_relaxed);
@@ -83,6 +88,7 @@ public:
     Statistics(const Statistics&) = delete;
     Statistics& operator=(const Statistics&) = delete;
     StatBlock* operator->() const noexcept { return block_; }
+    [[nodiscard]] StatBlock& block() const noexcept { return *block_; }
 
 private:
     std::unique_ptr<StatBlock> own_;  ///< of an internal one: on no page

@@ -22,6 +22,7 @@
 //  - Nothing blocks but get_event() on a descriptor without O_NONBLOCK and resolve().
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,9 +33,11 @@
 
 #include "core/base/result.hpp"
 #include "core/base/socket_address.hpp"
+#include "core/base/statistics.hpp"
 #include "core/model/types.hpp"
 
 struct ibv_context;
+struct ibv_wc;
 
 namespace compat::core {
 
@@ -143,6 +146,28 @@ public:
     virtual Status request_notify(bool solicited_only) noexcept = 0;
     /// A hint: at least one completion could be polled right now. Never wrong when it says yes.
     [[nodiscard]] virtual bool has_completions() const noexcept = 0;
+
+    /// poll() for who wants completions as libibverbs gives them, straight from the device: the
+    /// number of those taken, or a negative errno. The device counts them. Not while hindered.
+    virtual int poll_native(int most, ibv_wc* wcs) noexcept;
+    /// Before the first native poll; the block is the device's until the queue's end.
+    void count_native_polls(StatBlock& block) noexcept { native_polls_ = &block; }
+    /// While one of these bits is set all polls come by poll(). Bits below kOfDevice are the
+    /// user's.
+    void hinder_native(std::uint8_t bits) noexcept { hindrances_.fetch_or(bits); }
+    void allow_native(std::uint8_t bits) noexcept {
+        hindrances_.fetch_and(static_cast<std::uint8_t>(~bits));
+    }
+    [[nodiscard]] bool is_hindered(std::uint8_t bits = 0xff) const noexcept {
+        return (hindrances_.load(std::memory_order_acquire) & bits) != 0;
+    }
+    static constexpr std::uint8_t kOfDevice = 0x80;  ///< set until the device can
+
+protected:
+    StatBlock* native_polls_ = nullptr;
+
+private:
+    std::atomic<std::uint8_t> hindrances_{kOfDevice};
 };
 
 struct QpAttr {
@@ -165,6 +190,8 @@ struct QpAttr {
     /// read_source allows to read regions that have it; hardware cannot tell them from others, and
     /// allows to read all that can be read.
     AccessFlags access = kRemoteAccess;
+    bool plain_posts = true;                ///< false: post_send() is to see every request
+    StatScope scope = StatScope::internal;  ///< of plain posts
 };
 
 /// A connected (RC) queue pair. post_receive() works from creation, post_send() once the
@@ -180,6 +207,15 @@ public:
     /// and are flushed.
     virtual Status post_send(std::span<const WorkRequest> requests,
                              std::size_t* posted = nullptr) noexcept = 0;
+    /// Whether what moves so many bytes may be posted by the three calls below, right now.
+    [[nodiscard]] bool is_plain(std::uint64_t length) const noexcept {
+        return length < plain_end_.load(std::memory_order_relaxed);
+    }
+    // As post_send(), each for the opcode that it is named for. With StatScope::program they count
+    // what they post.
+    virtual Status plain_write(PlainRequest& request) noexcept;
+    virtual Status plain_read(PlainRequest& request) noexcept;
+    virtual Status plain_send(PlainRequest& request) noexcept;
     /// Errors: would_block (full), invalid_argument (too many SGEs, or the QP has an SRQ).
     virtual Status post_receive(const ReceiveRequest& request) noexcept = 0;
     /// Withdraws the receive with that wr_id, which no message has reached yet: its buffers are the
@@ -190,6 +226,10 @@ public:
     virtual Status set_observer(RemoteAccessObserver* observer) noexcept = 0;
     /// To the error state at once: everything outstanding is flushed.
     virtual void fail() noexcept = 0;
+
+protected:
+    /// Shorter requests are plain; 0: none are.
+    std::atomic<std::uint64_t> plain_end_{0};
 };
 
 enum class CmEventType : std::uint8_t {

@@ -15,6 +15,7 @@ namespace compat::core {
 
 WaitedCq::WaitedCq(CqWaiter& waiter, std::unique_ptr<CompletionQueue> queue) noexcept
     : waiter_(waiter), queue_(std::move(queue)) {
+    queue_->count_native_polls(native_statistics_.block());
     waiter_.attach(*this);
 }
 
@@ -23,14 +24,20 @@ WaitedCq::~WaitedCq() {
 }
 
 bool WaitedCq::probe() noexcept {
-    if (has_probed_.load(std::memory_order_relaxed) || queue_->has_completions()) return true;
+    if (queue_->is_hindered(kProbed) || queue_->has_completions()) return true;
     WorkCompletion wc;
     const auto polled = queue_->poll({&wc, 1});
     if (!polled) return true;  // the program has to hear of it, and it hears only when it polls
     if (*polled == 0) return false;
     probed_ = wc;
-    has_probed_.store(true, std::memory_order_release);
+    queue_->hinder_native(kProbed);
     return true;
+}
+
+Status WaitedCq::arm() noexcept {
+    const Status armed = queue_->request_notify(false);
+    unarmed_ = !armed;
+    return armed;
 }
 
 Result<std::size_t> WaitedCq::poll_queue(std::span<WorkCompletion> wcs,
@@ -44,9 +51,9 @@ Result<std::size_t> WaitedCq::poll_queue(std::span<WorkCompletion> wcs,
 
 Result<std::size_t> WaitedCq::poll_locked(std::span<WorkCompletion> wcs) noexcept {
     std::size_t taken = 0;
-    if (has_probed_.load(std::memory_order_relaxed) && !wcs.empty()) {
+    if (queue_->is_hindered(kProbed) && !wcs.empty()) {
         wcs[0] = probed_;
-        has_probed_.store(false, std::memory_order_relaxed);
+        queue_->allow_native(kProbed);
         taken = 1;
     }
     return poll_queue(wcs, taken);
@@ -55,7 +62,7 @@ Result<std::size_t> WaitedCq::poll_locked(std::span<WorkCompletion> wcs) noexcep
 void WaitedCq::add_trace(RequestTrace& trace) {
     const std::lock_guard lock(waiter_.mutex_);
     traces_.push_back(&trace);
-    traced_.store(true, std::memory_order_relaxed);
+    queue_->hinder_native(kTraced);
 }
 
 void WaitedCq::remove_trace(const RequestTrace& trace) noexcept {
@@ -80,10 +87,10 @@ void WaitedCq::trace(std::span<const WorkCompletion> wcs) noexcept {
 }
 
 inline Result<std::size_t> WaitedCq::poll_uncounted(std::span<WorkCompletion> wcs) noexcept {
-    if (has_probed_.load(std::memory_order_acquire)) [[unlikely]]
+    if (queue_->is_hindered(kProbed)) [[unlikely]]
         return poll_probed(wcs);
     auto polled = queue_->poll(wcs);
-    if (!polled || !waiter_.waited_.load(std::memory_order_relaxed)) [[likely]]
+    if (!polled || !queue_->is_hindered(kWaited)) [[likely]]
         return polled;
     if (*polled == 0) return waiter_.poll_empty(*this, wcs);
     if (*polled < wcs.size()) waiter_.found_empty();
@@ -93,7 +100,7 @@ inline Result<std::size_t> WaitedCq::poll_uncounted(std::span<WorkCompletion> wc
 Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
     auto polled = poll_uncounted(wcs);
     if (!polled || *polled == 0) return polled;
-    if (traced_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (queue_->is_hindered(kTraced)) [[unlikely]]
         trace(wcs.first(*polled));
     std::size_t successes = 0;
     for (const WorkCompletion& wc : wcs.first(*polled)) {
@@ -108,7 +115,7 @@ Result<std::size_t> WaitedCq::poll(std::span<WorkCompletion> wcs) noexcept {
 
 void WaitedCq::forget(std::uint32_t qp_num) noexcept {
     const std::lock_guard lock(waiter_.mutex_);
-    if (probed_.qp_num == qp_num) has_probed_.store(false, std::memory_order_relaxed);
+    if (probed_.qp_num == qp_num) queue_->allow_native(kProbed);
 }
 
 Result<std::unique_ptr<CqWaiter>> CqWaiter::create(Device& device) {
@@ -132,6 +139,7 @@ void CqWaiter::attach(WaitedCq& queue) noexcept {
     const std::lock_guard lock(mutex_);
     const auto slot = std::find(queues_.begin(), queues_.end(), nullptr);
     if (COMPAT_ASSERT(slot != queues_.end())) *slot = &queue;
+    if (waited_) queue.queue_->hinder_native(WaitedCq::kWaited);
 }
 
 void CqWaiter::detach(WaitedCq& queue) noexcept {
@@ -158,7 +166,16 @@ WaitedCq* CqWaiter::any_ready() noexcept {
 Status CqWaiter::arm_all() noexcept {
     for (WaitedCq* queue : queues_) {
         if (queue == nullptr) continue;
-        if (auto armed = queue->queue_->request_notify(false); !armed) return armed;
+        if (auto armed = queue->arm(); !armed) return armed;
+    }
+    return {};
+}
+
+/// What an earlier failure has left behind: its event has gone, so that nothing else would do it.
+Status CqWaiter::arm_unarmed() noexcept {
+    for (WaitedCq* queue : queues_) {
+        if (queue == nullptr || !queue->unarmed_) continue;
+        if (auto armed = queue->arm(); !armed) return armed;
     }
     return {};
 }
@@ -184,7 +201,7 @@ Result<WaitedCq*> CqWaiter::consume(CompletionQueue* event) noexcept {
         return failure(Errc::wrong_state);
     }
     // Armed first, looked into second: what comes in between is seen by the look.
-    if (const Status armed = event->request_notify(false); !armed) {
+    if (const Status armed = (*source)->arm(); !armed) {
         COMPAT_LOG_ERROR("cq cannot be armed again, errno %d", armed.error().device_errno);
         return failure(Errc::device, armed.error().device_errno);
     }
@@ -211,7 +228,9 @@ Result<WaitedCq*> CqWaiter::find_ready() noexcept {
 
 Result<WaitedCq*> CqWaiter::wait() noexcept {
     std::unique_lock lock(mutex_);
-    waited_.store(true, std::memory_order_relaxed);
+    set_waited(true);
+    if (const Status armed = arm_unarmed(); !armed)
+        return failure(Errc::device, armed.error().device_errno);
     auto ready = find_ready();
     while (ready && *ready == nullptr) {
         if (nonblocking()) return failure(Errc::would_block);
@@ -240,6 +259,18 @@ Result<bool> CqWaiter::drain_stale_events() noexcept {
     return true;
 }
 
+void CqWaiter::set_waited(bool waited) noexcept {
+    if (waited == waited_) return;
+    waited_ = waited;
+    for (WaitedCq* queue : queues_) {
+        if (queue == nullptr) continue;
+        if (waited)
+            queue->queue_->hinder_native(WaitedCq::kWaited);
+        else
+            queue->queue_->allow_native(WaitedCq::kWaited);
+    }
+}
+
 /// A poll that asked for more has emptied a queue, and its program may not poll again before it
 /// looks at the descriptor.
 void CqWaiter::found_empty() noexcept {
@@ -249,7 +280,7 @@ void CqWaiter::found_empty() noexcept {
 
 void CqWaiter::found_empty_locked() noexcept {
     const auto drained = drain_stale_events();
-    if (drained && *drained) waited_.store(false, std::memory_order_relaxed);
+    if (drained && *drained) set_waited(false);
 }
 
 /// The queue was found empty, and somebody waits for events.
@@ -257,7 +288,7 @@ Result<std::size_t> CqWaiter::poll_empty(WaitedCq& queue, std::span<WorkCompleti
     const std::lock_guard lock(mutex_);
     const auto drained = drain_stale_events();
     if (!drained) return failure(drained.error());
-    if (*drained) waited_.store(false, std::memory_order_relaxed);
+    if (*drained) set_waited(false);
     return queue.poll_locked(wcs);
 }
 

@@ -22,7 +22,8 @@ namespace compat::core {
 
 class CqWaiter;
 
-/// A CQ attached to a waiter's channel. It is armed at all times.
+/// A CQ attached to a waiter's channel. It is armed at all times; where the device refuses that, a
+/// wait() says so and the next one tries again.
 class WaitedCq {
 public:
     WaitedCq(CqWaiter& waiter, std::unique_ptr<CompletionQueue> queue) noexcept;
@@ -34,6 +35,8 @@ public:
     /// channel that have become stale, so that its descriptor tells the truth; a program that never
     /// waits pays nothing for that.
     Result<std::size_t> poll(std::span<WorkCompletion> wcs) noexcept;
+    /// Whose poll_native() does the same as poll(), while it is not hindered.
+    [[nodiscard]] CompletionQueue& native() noexcept { return *queue_; }
     /// Drops what was taken from the device for a QP that is being destroyed.
     void forget(std::uint32_t qp_num) noexcept;
     /// Whose requests may complete here; not without a trace.
@@ -45,8 +48,14 @@ public:
 private:
     friend class CqWaiter;
 
+    // Why completions do not come by poll_native().
+    static constexpr std::uint8_t kWaited = 1;  ///< CqWaiter::waited_
+    static constexpr std::uint8_t kProbed = 2;  ///< probed_ is full
+    static constexpr std::uint8_t kTraced = 4;
+
     // With the waiter's lock held:
     bool probe() noexcept;
+    Status arm() noexcept;
     Result<std::size_t> poll_locked(std::span<WorkCompletion> wcs) noexcept;
 
     void trace(std::span<const WorkCompletion> wcs) noexcept;
@@ -58,11 +67,11 @@ private:
     std::unique_ptr<CompletionQueue> queue_;
     // A completion that probe() had to take to learn that there is one: has_completions() may say
     // no although there are some (hardware cannot know).
-    std::atomic<bool> has_probed_{false};
-    WorkCompletion probed_;
-    std::atomic<bool> traced_{false};
+    WorkCompletion probed_;              ///< while kProbed is set
+    bool unarmed_ = false;               ///< its event was taken, and it could not be armed again
     std::vector<RequestTrace*> traces_;  ///< with the waiter's lock held
     Statistics statistics_;
+    Statistics native_statistics_;  ///< the device's, for native polls
 };
 
 /// A completion channel and the (at most two) CQs that report to it.
@@ -98,7 +107,9 @@ private:
     Result<WaitedCq*> consume(CompletionQueue* event) noexcept;
     WaitedCq* any_ready() noexcept;
     Status arm_all() noexcept;
+    Status arm_unarmed() noexcept;
 
+    void set_waited(bool waited) noexcept;
     void found_empty() noexcept;
     void found_empty_locked() noexcept;
     Result<std::size_t> poll_empty(WaitedCq& queue, std::span<WorkCompletion> wcs) noexcept;
@@ -107,8 +118,8 @@ private:
     std::unique_ptr<CompletionChannel> channel_;
     std::mutex mutex_;
     std::array<WaitedCq*, kMaxQueues> queues_{};
-    int sleeping_ = 0;                 ///< threads inside a blocking get_event()
-    std::atomic<bool> waited_{false};  ///< wait() was called since the channel was last drained
+    int sleeping_ = 0;     ///< threads inside a blocking get_event()
+    bool waited_ = false;  ///< wait() was called since the channel was last drained
 };
 
 }  // namespace compat::core

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "core/base/statistics.hpp"
 #include "core/model/types.hpp"
 
 namespace compat::core {
@@ -53,25 +52,6 @@ constexpr OpKind kind_of(Opcode opcode) noexcept {
         case Opcode::atomic_fadd: return OpKind::read;
         default: return OpKind::send;
     }
-}
-
-/// How statistics name it.
-constexpr Stat stat_of(Opcode opcode) noexcept {
-    switch (opcode) {
-        case Opcode::write:
-        case Opcode::write_imm:
-        case Opcode::atomic_write: return Stat::writes;
-        case Opcode::read: return Stat::reads;
-        case Opcode::atomic_cas:
-        case Opcode::atomic_fadd: return Stat::atomics;
-        case Opcode::flush: return Stat::flushes;
-        default: return Stat::sends;
-    }
-}
-
-constexpr Stat stat_of(WcStatus status) noexcept {
-    if (status == WcStatus::success) return Stat::completions;
-    return status == WcStatus::flushed ? Stat::flushed : Stat::errors;
 }
 
 struct Operation {

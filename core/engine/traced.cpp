@@ -6,7 +6,7 @@
 namespace compat::core {
 namespace {
 
-constexpr std::array kOpcodeNames{"send",       "send_imm",    "write",        "write_imm", "read",
+constexpr std::array kOpcodeNames{"write",      "write_imm",   "send",         "send_imm", "read",
                                   "atomic_cas", "atomic_fadd", "atomic_write", "flush"};
 static_assert(kOpcodeNames.size() == static_cast<std::size_t>(Opcode::count_),
               "a new Opcode needs a name here");

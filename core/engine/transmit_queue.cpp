@@ -130,6 +130,21 @@ Status TransmitQueue::post(const Operation& operation) noexcept {
     return is_single(operation) ? post(to_single(operation)) : post_slow(operation);
 }
 
+[[gnu::noinline]] Status TransmitQueue::post_request(const SingleOperation& operation,
+                                                     SendFlags flags) noexcept {
+    WorkRequest& request = single_request_;
+    request.wr_id = wr_id(wr_tail_);
+    request.opcode = operation.opcode;
+    request.flags = flags;
+    request.imm = operation.imm;
+    request.rkey = operation.rkey;
+    request.remote_address = operation.remote_address;
+    single_sge_ = {operation.local.address, static_cast<std::uint32_t>(operation.local.length),
+                   operation.local.lkey};
+    request.sges = {&single_sge_, operation.local.length != 0 ? 1U : 0U};
+    return qp_->post_send({&request, 1});
+}
+
 /// The device has refused the newest operation, of which nobody knows yet.
 void TransmitQueue::take_back_single() noexcept {
     const std::uint64_t number = tail_.load(std::memory_order_relaxed) - 1;

@@ -148,6 +148,8 @@ private:
 
     Status post_slow(const Operation& operation) noexcept;
     Status post_unusual(SingleOperation operation) noexcept;
+    Status post_single(const SingleOperation& operation, SendFlags flags) noexcept;
+    Status post_request(const SingleOperation& operation, SendFlags flags) noexcept;
     void take_back_single() noexcept;
     Status try_post(const Operation& operation) noexcept;
     Status post_general(const Operation& operation) noexcept;
@@ -225,7 +227,7 @@ private:
     std::uint64_t posted_at_ = 0;  ///< when the post came that is worked on
     std::unique_ptr<Record[]> records_;
     Statistics statistics_;
-    // Of post_single(): what it does not set stays as it is.
+    // Of post_request(): what it does not set stays as it is.
     Sge single_sge_;
     WorkRequest single_request_;
 
@@ -263,6 +265,25 @@ constexpr auto kAskedOfDevice = [] {
 }();
 
 constexpr std::uint8_t kSignaledBit = SendFlags(SendFlag::signaled).bits();
+
+/// As the newest of the queue.
+[[gnu::always_inline]] inline Status TransmitQueue::post_single(const SingleOperation& operation,
+                                                                SendFlags flags) noexcept {
+    const std::uint64_t length = operation.local.length;
+    const bool plain = operation.opcode == Opcode::write || operation.opcode == Opcode::read ||
+                       operation.opcode == Opcode::send;
+    if (!plain || length == 0 || operation.flags.has(OpFlag::inject) || !qp_->is_plain(length))
+        return post_request(operation, flags);
+    PlainRequest request(operation.opcode);
+    request.wr_id = wr_id(wr_tail_);
+    request.flags = flags.bits();
+    request.remote_address = operation.remote_address;
+    request.rkey = operation.rkey;
+    request.sge = {operation.local.address, static_cast<std::uint32_t>(length),
+                   operation.local.lkey};
+    if (operation.opcode == Opcode::write) return qp_->plain_write(request);
+    return operation.opcode == Opcode::read ? qp_->plain_read(request) : qp_->plain_send(request);
+}
 
 template <class Refuse>
 [[gnu::always_inline]] inline auto TransmitQueue::post(SingleOperation operation,
@@ -303,19 +324,9 @@ template <class Refuse>
     own.dead = false;
     tail_.store(number + 1, std::memory_order_release);
 
-    WorkRequest& request = single_request_;
-    request.wr_id = wr_id(wr_tail_);
-    request.opcode = operation.opcode;
-    request.flags = kAskedOfDevice[operation.flags.bits()] |
-                    SendFlags(static_cast<std::uint8_t>(signaled ? kSignaledBit : 0));
-    request.imm = operation.imm;
-    request.rkey = operation.rkey;
-    request.remote_address = operation.remote_address;
-    single_sge_ = {operation.local.address, static_cast<std::uint32_t>(operation.local.length),
-                   operation.local.lkey};
-    request.sges = {&single_sge_, operation.local.length != 0 ? 1U : 0U};
-
-    const Status posted = qp_->post_send({&request, 1});
+    const SendFlags flags = kAskedOfDevice[operation.flags.bits()] |
+                            SendFlags(static_cast<std::uint8_t>(signaled ? kSignaledBit : 0));
+    const Status posted = post_single(operation, flags);
     if (!posted) [[unlikely]] {
         take_back_single();
         lock_.unlock();

@@ -7,15 +7,17 @@
 #include <span>
 
 #include "core/base/flags.hpp"
+#include "core/base/statistics.hpp"
 
 namespace compat::core {
 
-/// What a send work request does (ibv_wr_opcode, plus the flush and atomic write of IBTA A19.4).
+/// What a send work request does: those of ibv_wr_opcode by its numbers, so that nobody has to look
+/// them up, then the flush and atomic write of IBTA A19.4.
 enum class Opcode : std::uint8_t {
-    send,
-    send_imm,
     write,
     write_imm,
+    send,
+    send_imm,
     read,
     atomic_cas,    ///< 8 bytes, aligned; the old value goes to the local SGE
     atomic_fadd,   ///< 8 bytes, aligned; the old value goes to the local SGE
@@ -59,11 +61,12 @@ enum class WcStatus : std::uint8_t {
 /// The ibv_wc_status_str(3) of ours: a static English text.
 const char* wc_status_text(WcStatus status) noexcept;
 
+/// ibv_send_flags, by its numbers.
 enum class SendFlag : std::uint8_t {
-    signaled = 1,   ///< a success completion is wanted (errors always complete)
-    inlined = 2,    ///< the bytes are copied during the post; lkeys are not looked at
-    fence = 4,      ///< wait for the earlier reads and atomics of this QP (IBV_SEND_FENCE)
-    solicited = 8,  ///< raises a solicited event at the target
+    fence = 1,      ///< wait for the earlier reads and atomics of this QP
+    signaled = 2,   ///< a success completion is wanted (errors always complete)
+    solicited = 4,  ///< raises a solicited event at the target
+    inlined = 8,    ///< the bytes are copied during the post; lkeys are not looked at
 };
 using SendFlags = Flags<SendFlag>;
 constexpr SendFlags operator|(SendFlag left, SendFlag right) {
@@ -132,6 +135,27 @@ struct WorkRequest {
     std::uint64_t compare = 0;       ///< atomic_cas: expected value
 };
 
+/// What almost all send requests are: a write, read or send of one element, not inline. It is an
+/// ibv_send_wr with its ibv_sge, so that it is filled in once and a device can hand it on as it is;
+/// a post uses it up. What no such request needs is left unset.
+struct PlainRequest {
+    explicit PlainRequest(Opcode of) noexcept : opcode(static_cast<std::uint32_t>(of)) {}
+    PlainRequest(const PlainRequest&) = delete;
+    PlainRequest& operator=(const PlainRequest&) = delete;
+
+    std::uint64_t wr_id;
+    const void* next = nullptr;
+    const Sge* sges = &sge;
+    std::uint32_t sge_count = 1;
+    const std::uint32_t opcode;  ///< Opcode
+    std::uint32_t flags;         ///< SendFlags::bits()
+    std::uint32_t imm;
+    std::uint64_t remote_address;
+    std::uint32_t rkey;
+    std::byte others[76];  ///< of other requests
+    Sge sge;
+};
+
 struct ReceiveRequest {
     std::uint64_t wr_id = 0;
     std::span<const Sge> sges{};
@@ -150,5 +174,24 @@ struct WorkCompletion {
     std::uint64_t imm = 0;          ///< host order
     std::uint64_t done_at = 0;      ///< Trace::now() when the device was done; 0: not known
 };
+
+/// How statistics name it.
+constexpr Stat stat_of(Opcode opcode) noexcept {
+    switch (opcode) {
+        case Opcode::write:
+        case Opcode::write_imm:
+        case Opcode::atomic_write: return Stat::writes;
+        case Opcode::read: return Stat::reads;
+        case Opcode::atomic_cas:
+        case Opcode::atomic_fadd: return Stat::atomics;
+        case Opcode::flush: return Stat::flushes;
+        default: return Stat::sends;
+    }
+}
+
+constexpr Stat stat_of(WcStatus status) noexcept {
+    if (status == WcStatus::success) return Stat::completions;
+    return status == WcStatus::flushed ? Stat::flushed : Stat::errors;
+}
 
 }  // namespace compat::core

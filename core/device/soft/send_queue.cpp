@@ -10,8 +10,8 @@ namespace compat::core::soft {
 namespace {
 
 constexpr std::array kWcOpcodes{
-    WcOpcode::send,      WcOpcode::send,         WcOpcode::write,
-    WcOpcode::write,     WcOpcode::read,         WcOpcode::compare_swap,
+    WcOpcode::write,     WcOpcode::write,        WcOpcode::send,
+    WcOpcode::send,      WcOpcode::read,         WcOpcode::compare_swap,
     WcOpcode::fetch_add, WcOpcode::atomic_write, WcOpcode::flush,
 };
 static_assert(kWcOpcodes.size() == static_cast<std::size_t>(Opcode::count_),

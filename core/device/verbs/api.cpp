@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "core/base/log.hpp"
+#include "core/device/verbs/inheritable.hpp"
 
 namespace compat::core::verbs {
 
@@ -46,8 +47,17 @@ bool find(void* library, const char* name, Function*& function) noexcept {
     return function != nullptr;
 }
 
+void before_fork() {
+    Inheritable::before_fork();
+}
+
+void after_fork_in_parent() {
+    Inheritable::after_fork_in_parent();
+}
+
 void after_fork_in_child() {
     g_inherited.store(true, std::memory_order_relaxed);
+    Inheritable::after_fork_in_child();
 }
 
 bool load() noexcept {
@@ -62,7 +72,7 @@ bool load() noexcept {
     COMPAT_RDMACM_FUNCTIONS(COMPAT_FIND_RDMACM)
 #undef COMPAT_FIND_VERBS
 #undef COMPAT_FIND_RDMACM
-    return complete && pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;
+    return complete && pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/nonblocking.hpp"
+#include "core/base/opaque.hpp"
+#include "core/base/statistics.hpp"
 #include "core/device/verbs/qp.hpp"
 #include "core/device/verbs/srq.hpp"
 #include "core/device/verbs/work_request.hpp"
@@ -121,6 +123,7 @@ Result<std::unique_ptr<VerbsCq>> VerbsCq::create(ibv_context& context, const Lim
     auto made = cq->make(depth);
     if (!made) return failure(made.error());
     cq->cq_ = std::move(*made);
+    cq->allow_native(kOfDevice);
     return cq;
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
@@ -167,10 +170,8 @@ inline Result<std::size_t> VerbsCq::poll_one(WorkCompletion& out) noexcept {
 
 [[gnu::noinline]] Result<std::size_t> VerbsCq::poll_many(std::span<WorkCompletion> wcs) noexcept {
     std::size_t count = 0;
-    for (; kept_size_ != 0 && count != wcs.size(); --kept_size_) {
+    for (; kept_size_ != 0 && count != wcs.size(); take_kept())
         deliver(kept_[kept_head_], wcs[count++]);
-        kept_head_ = kept_head_ + 1 == kept_.size() ? 0 : kept_head_ + 1;
-    }
     while (count != wcs.size()) {
         std::array<ibv_wc, kBatch> batch;
         const int room = static_cast<int>(std::min(wcs.size() - count, kBatch));
@@ -184,6 +185,75 @@ inline Result<std::size_t> VerbsCq::poll_one(WorkCompletion& out) noexcept {
         if (got != room) break;
     }
     return count;
+}
+
+// Native polls: one completion, a success, is what almost all find; all that is rare is elsewhere.
+
+int VerbsCq::poll_native(int most, ibv_wc* wcs) noexcept {
+    if (!lock_.try_lock()) [[unlikely]]
+        return poll_native_waiting(most, wcs);
+    return poll_native_locked(most, wcs);
+}
+
+[[gnu::noinline]] int VerbsCq::poll_native_waiting(int most, ibv_wc* wcs) noexcept {
+    lock_.lock();
+    return poll_native_locked(most, wcs);
+}
+
+[[gnu::always_inline]] inline int VerbsCq::poll_native_locked(int most, ibv_wc* wcs) noexcept {
+    if (not_plain_ != 0) [[unlikely]]
+        return poll_native_slowly(most, wcs);
+    filled_ = wcs;
+    const int got = ibv_poll_cq(cq_.get(), most, wcs);
+    VerbsCq* const self = opaque(this);
+    ibv_wc& wc = *self->filled_;
+    if (got != 1 || wc.status != IBV_WC_SUCCESS) [[unlikely]]
+        return self->finish_native(got, &wc);
+    const Slot& slot = slot_of(wc);
+    wc.wr_id = slot.wr_id;
+    static_cast<SlotRing*>(slot.owner)->retire(slot);
+    self->native_polls_->add(Stat::completions, 1);
+    if (!self->lock_.release()) [[unlikely]]
+        opaque(self)->lock_.wake();
+    return 1;
+}
+
+/// Whatever the device gave. Gives the lock back.
+[[gnu::noinline]] int VerbsCq::finish_native(int got, ibv_wc* wcs) noexcept {
+    int given = got < 0 ? -errno_of(got) : 0;
+    for (int at = 0; at < got; ++at) {
+        if (!seen(wcs[at])) continue;
+        wcs[given] = wcs[at];
+        give_native(wcs[given++]);
+    }
+    lock_.unlock();
+    return given;
+}
+
+/// Those kept come first. Gives the lock back.
+[[gnu::noinline]] int VerbsCq::poll_native_slowly(int most, ibv_wc* wcs) noexcept {
+    int given = 0;
+    for (; kept_size_ != 0 && given != most; take_kept()) {
+        wcs[given] = kept_[kept_head_];
+        give_native(wcs[given++]);
+    }
+    int got = given != most ? 1 : 0;
+    while (got == 1) {  // one at a time: what is ours alone leaves no gap
+        got = ibv_poll_cq(cq_.get(), 1, &wcs[given]);
+        if (got != 1) break;
+        if (seen(wcs[given])) give_native(wcs[given++]);
+        if (given == most) break;
+    }
+    lock_.unlock();
+    return got < 0 && given == 0 ? -errno_of(got) : given;
+}
+
+/// As deliver(), counted.
+void VerbsCq::give_native(ibv_wc& wc) noexcept {
+    const std::uint64_t wr_id = slot_of(wc).wr_id;
+    retire(wc);
+    wc.wr_id = wr_id;
+    native_polls_->add(stat_of(to_core_status(wc.status)), 1);
 }
 
 Status VerbsCq::request_notify(bool solicited_only) noexcept {
@@ -206,17 +276,24 @@ bool VerbsCq::has_completions() const noexcept {
     return kept_size_ != 0;
 }
 
-Status VerbsCq::attach(VerbsQp& qp, std::uint32_t entries) noexcept try {
+Status VerbsCq::attach(VerbsQp& qp, std::uint32_t entries, int others) noexcept try {
     const std::lock_guard guard(lock_);
     if (const Status room = reserve(entries); !room) return room;
     qps_.push_back(&qp);
     reserved_ += entries;
+    not_plain_ += others;
     return {};
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
 }
 
-void VerbsCq::detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries) noexcept {
+void VerbsCq::expect_other(int change) noexcept {
+    const std::lock_guard guard(lock_);
+    not_plain_ += change;
+}
+
+void VerbsCq::detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries,
+                     int others) noexcept {
     pull();
     std::size_t stays = 0;
     const auto at = [this](std::size_t position) -> ibv_wc& {
@@ -228,6 +305,7 @@ void VerbsCq::detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entr
         else
             at(stays++) = at(i);
     }
+    not_plain_ -= kept_size_ - stays + others;
     kept_size_ = stays;
     reserved_ -= entries;
     qps_.erase(std::ranges::find(qps_, &qp));
@@ -290,6 +368,7 @@ void VerbsCq::push(const ibv_wc& wc) noexcept {
 void VerbsCq::keep(const ibv_wc& wc) noexcept {
     if (!COMPAT_ASSERT(kept_size_ < kept_.size())) return;
     kept_[(kept_head_ + kept_size_++) % kept_.size()] = wc;
+    ++not_plain_;
 }
 
 Slot* VerbsCq::last_kept_of(const SlotRing& ring) const noexcept {
@@ -306,6 +385,7 @@ bool VerbsCq::seen(const ibv_wc& wc) noexcept {
     Slot& slot = slot_of(wc);
     if (slot.kind == SlotKind::drained) [[unlikely]] {
         static_cast<VerbsQp*>(slot.owner)->drained();
+        --not_plain_;
         return false;
     }
     if (slot.kind != SlotKind::shared_receive) {
@@ -325,8 +405,25 @@ VerbsQp* VerbsCq::owner_of(const ibv_wc& wc) const noexcept {
     return nullptr;
 }
 
-void VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
+void VerbsCq::take_kept() noexcept {
+    kept_head_ = kept_head_ + 1 == kept_.size() ? 0 : kept_head_ + 1;
+    --kept_size_;
+    --not_plain_;
+}
+
+/// The slot is free again.
+void VerbsCq::retire(const ibv_wc& wc) noexcept {
     Slot& slot = slot_of(wc);
+    switch (slot.kind) {
+        case SlotKind::send:
+        case SlotKind::receive: static_cast<SlotRing*>(slot.owner)->retire(slot); break;
+        case SlotKind::shared_receive: static_cast<VerbsSrq*>(slot.owner)->retire(slot); break;
+        case SlotKind::drained: break;  // is never told of
+    }
+}
+
+void VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
+    const Slot& slot = slot_of(wc);
     out.wr_id = slot.wr_id;
     out.status = to_core_status(wc.status);
     out.opcode = to_core_opcode(wc.opcode);
@@ -337,12 +434,7 @@ void VerbsCq::deliver(const ibv_wc& wc, WorkCompletion& out) noexcept {
     out.byte_length = wc.byte_len;
     out.imm = out.has_imm ? ntohl(wc.imm_data) : 0;
     out.done_at = 0;
-    switch (slot.kind) {
-        case SlotKind::send:
-        case SlotKind::receive: static_cast<SlotRing*>(slot.owner)->retire(slot); break;
-        case SlotKind::shared_receive: static_cast<VerbsSrq*>(slot.owner)->retire(slot); break;
-        case SlotKind::drained: break;  // is never told of
-    }
+    retire(wc);
 }
 
 void VerbsCq::drop(const ibv_wc& wc) noexcept {

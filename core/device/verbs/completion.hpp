@@ -10,6 +10,7 @@
 #include "core/base/unique_fd.hpp"
 #include "core/device/device.hpp"
 #include "core/device/verbs/handles.hpp"
+#include "core/device/verbs/inheritable.hpp"
 #include "core/device/verbs/slots.hpp"
 
 namespace compat::core::verbs {
@@ -46,7 +47,7 @@ private:
     VerbsCq* first_with_event_ = nullptr;
 };
 
-class VerbsCq final : public CompletionQueue {
+class VerbsCq final : public CompletionQueue, private Inheritable {
 public:
     static Result<std::unique_ptr<VerbsCq>> create(ibv_context& context, const Limits& limits,
                                                    std::uint32_t depth,
@@ -54,14 +55,20 @@ public:
     ~VerbsCq() override;
 
     Result<std::size_t> poll(std::span<WorkCompletion> wcs) noexcept override;
+    int poll_native(int most, ibv_wc* wcs) noexcept override;
     Status request_notify(bool solicited_only) noexcept override;
     [[nodiscard]] bool has_completions() const noexcept override;
 
-    /// Makes room for what one more QP can have outstanding. Errors: invalid_argument (the device
-    /// can make it no longer), no_memory, device.
-    Status attach(VerbsQp& qp, std::uint32_t entries) noexcept;
+    /// Makes room for what one more QP can have outstanding. others: as expect_other().
+    /// Errors: invalid_argument (the device can make it no longer), no_memory, device.
+    Status attach(VerbsQp& qp, std::uint32_t entries, int others) noexcept;
     /// The QP was destroyed: its completions go. With lock() held.
-    void detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries) noexcept;
+    void detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries,
+                int others) noexcept;
+    /// So many more sources of completions that are none of a SlotRing.
+    void expect_other(int change) noexcept;
+    /// The same for a QP whose completions are not all told of any more. With lock() held.
+    void expect_settled() noexcept { ++not_plain_; }
     /// Takes what the device has for later polls. With lock() held.
     void pull() noexcept;
     /// Adds a completion of ours behind all others. With lock() held.
@@ -93,6 +100,15 @@ private:
     inline void deliver(const ibv_wc& wc, WorkCompletion& out) noexcept;
     void drop(const ibv_wc& wc) noexcept;
     [[nodiscard]] VerbsQp* owner_of(const ibv_wc& wc) const noexcept;
+    void retire(const ibv_wc& wc) noexcept;
+    void take_kept() noexcept;
+    int poll_native_waiting(int most, ibv_wc* wcs) noexcept;
+    inline int poll_native_locked(int most, ibv_wc* wcs) noexcept;
+    int poll_native_slowly(int most, ibv_wc* wcs) noexcept;
+    int finish_native(int got, ibv_wc* wcs) noexcept;
+    void give_native(ibv_wc& wc) noexcept;
+
+    void inherit() noexcept override { hinder_native(kOfDevice); }
 
     ibv_context& context_;
     const std::uint32_t max_cqe_;
@@ -104,7 +120,11 @@ private:
     std::vector<ibv_wc> kept_;  ///< a ring, never smaller than what may be outstanding
     std::size_t kept_head_ = 0;
     std::size_t kept_size_ = 0;
+    /// The completions kept, and sources of those that have no SlotRing: none of either, and what
+    /// the device gives is plain.
+    std::size_t not_plain_ = 0;
     std::size_t reserved_ = 0;
+    ibv_wc* filled_ = nullptr;  ///< by the native poll that is under way: kept in no register
     std::vector<VerbsQp*> qps_;
     bool armed_ = false;
     bool armed_for_any_ = false;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "core/base/opaque.hpp"
 #include "core/device/verbs/cm.hpp"
 #include "core/device/verbs/completion.hpp"
 #include "core/device/verbs/hub.hpp"
@@ -69,15 +70,9 @@ unsigned qp_access(AccessFlags access, const Limits& limits) noexcept {
     return flags;
 }
 
-/// The opcodes of almost all requests; nothing but their elements can be wrong with them.
-bool is_usual(Opcode opcode) noexcept {
-    return opcode == Opcode::send || opcode == Opcode::write || opcode == Opcode::read;
-}
-
-/// All but the immediate data and the place at the target.
-void fill_own_side(ibv_send_wr& wr, const WorkRequest& request, Slot& slot) noexcept {
+void fill(ibv_send_wr& wr, const WorkRequest& request, Slot& slot) noexcept {
     slot.wr_id = request.wr_id;
-    slot.signaled = request.flags.has(SendFlag::signaled);
+    slot.flags = request.flags;
     wr.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
     wr.next = nullptr;
     wr.sg_list = to_verbs(request.sges);
@@ -85,10 +80,6 @@ void fill_own_side(ibv_send_wr& wr, const WorkRequest& request, Slot& slot) noex
     wr.opcode =
         static_cast<ibv_wr_opcode>(kOpcodes[static_cast<std::size_t>(request.opcode)].verbs);
     wr.send_flags = to_verbs(request.flags);
-}
-
-void fill(ibv_send_wr& wr, const WorkRequest& request, Slot& slot) noexcept {
-    fill_own_side(wr, request, slot);
     wr.imm_data = htonl(static_cast<std::uint32_t>(request.imm));
     if (request.opcode == Opcode::atomic_cas) {
         wr.wr.atomic = {request.remote_address, request.compare, request.operand, request.rkey};
@@ -150,25 +141,25 @@ VerbsQp::VerbsQp(VerbsCmId& id, const QpAttr& attr, const Limits& limits)
       id_(id),
       attr_(attr),
       max_read_sge_(std::min(attr.max_send_sge, limits.max_sge_read)),
-      usual_end_(is_iwarp_ || max_read_sge_ == 0 ? 0 : std::uint64_t{limits.max_message} + 1),
       send_cq_(static_cast<VerbsCq&>(*attr.send_cq)),
       receive_cq_(static_cast<VerbsCq&>(*attr.receive_cq)),
       srq_(static_cast<VerbsSrq*>(attr.srq)),
       child_(static_cast<VerbsPd*>(attr.pd)->children()),
       sends_(SlotKind::send, attr.send_depth),
+      statistics_(attr.scope),
       receives_(SlotKind::receive, srq_ != nullptr ? 0 : attr.receive_depth) {}
 
 Status VerbsQp::attach() noexcept {
-    if (const Status room = send_cq_.attach(*this, sends_at_once(attr_)); !room) return room;
-    Status made = receive_cq_.attach(*this, receives_at_once(attr_));
+    if (const Status room = send_cq_.attach(*this, sends_at_once(attr_), 0); !room) return room;
+    Status made = receive_cq_.attach(*this, receives_at_once(attr_), others_received());
     if (made) {
         made = make();
         if (made) return made;
         const std::lock_guard guard(receive_cq_.lock());
-        receive_cq_.detach(*this, number_, receives_at_once(attr_));
+        receive_cq_.detach(*this, number_, receives_at_once(attr_), others_received());
     }
     const std::lock_guard guard(send_cq_.lock());
-    send_cq_.detach(*this, number_, sends_at_once(attr_));
+    send_cq_.detach(*this, number_, sends_at_once(attr_), 0);
     return made;
 }
 
@@ -204,8 +195,10 @@ VerbsQp::~VerbsQp() {
     send_cq_.pull();
     receive_cq_.pull();
     api().rdma_destroy_qp(id_.native());
-    send_cq_.detach(*this, number_, sends_at_once(attr_));
-    receive_cq_.detach(*this, number_, receives_at_once(attr_));
+    const bool draining = drain_posted_ && !drained_.load(std::memory_order_relaxed);
+    const int settled = settled_ ? 1 : 0;
+    send_cq_.detach(*this, number_, sends_at_once(attr_), settled + (draining ? 1 : 0));
+    receive_cq_.detach(*this, number_, receives_at_once(attr_), settled + others_received());
 }
 
 // --- posting
@@ -219,34 +212,88 @@ Status VerbsQp::post_send(std::span<const WorkRequest> requests, std::size_t* po
     std::size_t nowhere = 0;
     std::size_t& done = posted != nullptr ? *posted : nowhere;
     done = 0;
-    if (requests.size() == 1 && is_usual(requests.front())) [[likely]]
-        return post_usual(requests.front(), done);
     return post_list(requests, done);
 }
 
-/// Whether post_list() would do with it what post_usual() does.
-inline bool VerbsQp::is_usual(const WorkRequest& request) const noexcept {
-    return request.sges.size() == 1 && request.sges.front().length < usual_end_ && !settled_ &&
-           !request.flags.has(SendFlag::inlined) && verbs::is_usual(request.opcode);
+// Plain posts: no frame, no register saved but one, so all that is rare is somewhere else.
+
+template <Opcode opcode>
+[[gnu::always_inline]] inline Status VerbsQp::plain_locked(PlainRequest& request) noexcept {
+    Slot* const slot = sends_.take();
+    if (slot == nullptr) [[unlikely]]
+        return plain_looking<opcode>(request);
+    slot->wr_id = request.wr_id;
+    slot->flags = SendFlags(static_cast<std::uint8_t>(request.flags));
+    request.wr_id = reinterpret_cast<std::uintptr_t>(slot);
+    statistics_->post(stat_of(opcode), request.sge.length);
+    const int rc = ibv_post_send(qp_, reinterpret_cast<ibv_send_wr*>(&request), &bad_);
+    VerbsQp* const self = opaque(this);
+    if (rc != 0) [[unlikely]]
+        return self->plain_refused(opcode, rc);
+    if (!self->send_lock_.release()) [[unlikely]]
+        opaque(self)->send_lock_.wake();
+    return {};
 }
 
-inline Status VerbsQp::post_usual(const WorkRequest& request, std::size_t& done) noexcept {
-    Slot* const slot = sends_.next();
-    if (slot == nullptr) [[unlikely]]
-        return failure(Errc::would_block);
-    ibv_send_wr wr;
-    fill_own_side(wr, request, *slot);
-    wr.imm_data = 0;
-    wr.wr.rdma = {request.remote_address, request.rkey};
-    sends_.commit(1);
-    ibv_send_wr* bad;  // which one it was is no question
-    const int rc = ibv_post_send(qp_, &wr, &bad);
-    if (rc == 0) [[likely]] {
-        done = 1;
-        return {};
-    }
+template <Opcode opcode>
+[[gnu::noinline]] Status VerbsQp::plain_waiting(PlainRequest& request) noexcept {
+    send_lock_.lock();
+    return plain_locked<opcode>(request);
+}
+
+/// The slots that were known to be free are used up.
+template <Opcode opcode>
+[[gnu::noinline]] Status VerbsQp::plain_looking(PlainRequest& request) noexcept {
+    if (!sends_.look_for_room()) return plain_without_slot(opcode, request);
+    return plain_locked<opcode>(request);
+}
+
+template <Opcode opcode>
+[[gnu::always_inline]] inline Status VerbsQp::plain(PlainRequest& request) noexcept {
+    if (!send_lock_.try_lock()) [[unlikely]]
+        return plain_waiting<opcode>(request);
+    return plain_locked<opcode>(request);
+}
+
+Status VerbsQp::plain_write(PlainRequest& request) noexcept {
+    return plain<Opcode::write>(request);
+}
+
+Status VerbsQp::plain_read(PlainRequest& request) noexcept {
+    return plain<Opcode::read>(request);
+}
+
+Status VerbsQp::plain_send(PlainRequest& request) noexcept {
+    return plain<Opcode::send>(request);
+}
+
+/// The queue is full, or has changed its state under the caller's eyes. Gives the lock back.
+[[gnu::noinline]] Status VerbsQp::plain_without_slot(Opcode opcode,
+                                                     const PlainRequest& plain) noexcept {
+    const WorkRequest request{.wr_id = plain.wr_id,
+                              .opcode = opcode,
+                              .flags = SendFlags(static_cast<std::uint8_t>(plain.flags)),
+                              .rkey = plain.rkey,
+                              .remote_address = plain.remote_address,
+                              .sges = {&plain.sge, 1}};
+    std::size_t done = 0;
+    const Status posted = post_list({&request, 1}, done);
+    if (posted)
+        statistics_->post(stat_of(opcode), plain.sge.length);
+    else if (posted.error().code == Errc::would_block)
+        statistics_->add(Stat::queue_full, 1);
+    send_lock_.unlock();
+    return posted;
+}
+
+/// By the device. Gives the lock back.
+[[gnu::noinline]] Status VerbsQp::plain_refused(Opcode opcode, int rc) noexcept {
+    const Error error = posting_error(errno_of(rc));
     sends_.roll_back(1);
-    return failure(posting_error(errno_of(rc)));
+    statistics_->unpost(stat_of(opcode), bad_->sg_list->length);
+    if (error.code == Errc::would_block) statistics_->add(Stat::queue_full, 1);
+    send_lock_.unlock();
+    return failure(error);
 }
 
 Status VerbsQp::post_list(std::span<const WorkRequest> requests, std::size_t& done) noexcept {
@@ -371,7 +418,7 @@ Status VerbsQp::post_extended(const WorkRequest& request) noexcept {
     Slot* const slot = sends_.next();
     if (slot == nullptr) return failure(Errc::would_block);
     slot->wr_id = request.wr_id;
-    slot->signaled = request.flags.has(SendFlag::signaled);
+    slot->flags = request.flags;
     ibv_wr_start(extended_);
     extended_->wr_id = reinterpret_cast<std::uintptr_t>(slot);
     extended_->wr_flags = to_verbs(request.flags) & (IBV_SEND_SIGNALED | IBV_SEND_FENCE);
@@ -447,6 +494,8 @@ void VerbsQp::connected() noexcept {
     {
         const std::lock_guard guard(send_lock_);
         can_send_ = true;
+        if (attr_.plain_posts && !is_iwarp_ && max_read_sge_ != 0 && !settled_)
+            plain_end_.store(std::uint64_t{limits_.max_message} + 1, std::memory_order_relaxed);
     }
     if (is_iwarp_) return;
     ibv_qp_attr attr{};
@@ -465,8 +514,11 @@ bool VerbsQp::begin_drain() noexcept {
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.send_flags = IBV_SEND_SIGNALED;
     if (is_iwarp_) keep_behind_reads(wr);
+    send_cq_.expect_other(1);
     ibv_send_wr* bad = nullptr;
-    return ibv_post_send(qp_, &wr, &bad) == 0;
+    drain_posted_ = ibv_post_send(qp_, &wr, &bad) == 0;
+    if (!drain_posted_) send_cq_.expect_other(-1);
+    return drain_posted_;
 }
 
 bool VerbsQp::is_drained() noexcept {
@@ -502,6 +554,10 @@ void VerbsQp::settle() noexcept {
     const BothLocks queues(send_cq_, receive_cq_);
     if (settled_) return;
     settled_ = true;
+    plain_end_.store(0, std::memory_order_relaxed);
+    sends_.take_no_more();
+    send_cq_.expect_settled();
+    receive_cq_.expect_settled();
     send_cq_.pull();
     receive_cq_.pull();
     flush_outstanding(sends_, send_cq_);
@@ -511,13 +567,13 @@ void VerbsQp::settle() noexcept {
 /// What was posted too late for the device to flush it. An unsignaled request may just as well have
 /// succeeded in silence.
 void VerbsQp::flush_outstanding(SlotRing& ring, VerbsCq& cq) noexcept {
-    for (std::uint64_t number = ring.first_outstanding(); number != ring.end(); ++number) {
-        Slot& slot = ring.at(number);
-        if (slot.signaled) cq.push(flushed(slot));
+    for (std::uint64_t at = ring.first_outstanding(); at != ring.end(); at += SlotRing::kStep) {
+        Slot& slot = ring.at(at);
+        if (slot.flags.has(SendFlag::signaled)) cq.push(flushed(slot));
     }
     ring.settle();
     if (Slot* const last = cq.last_kept_of(ring))
-        last->number = ring.end() - 1;  // its poll frees those behind it, too
+        last->end = ring.end();  // its poll frees those behind it, too
     else
         ring.retire_all();
 }

@@ -8,6 +8,7 @@
 #include "core/base/lock.hpp"
 #include "core/device/device.hpp"
 #include "core/device/verbs/handles.hpp"
+#include "core/device/verbs/inheritable.hpp"
 #include "core/device/verbs/memory.hpp"
 #include "core/device/verbs/slots.hpp"
 
@@ -17,7 +18,7 @@ class VerbsCmId;
 class VerbsCq;
 class VerbsSrq;
 
-class VerbsQp final : public QueuePair {
+class VerbsQp final : public QueuePair, private Inheritable {
 public:
     /// For the hub's lock holder. Errors: those of CmId::create_qp().
     static Result<std::unique_ptr<VerbsQp>> create(VerbsCmId& id, const QpAttr& attr,
@@ -26,6 +27,9 @@ public:
 
     [[nodiscard]] std::uint32_t number() const noexcept override { return number_; }
     Status post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept override;
+    Status plain_write(PlainRequest& request) noexcept override;
+    Status plain_read(PlainRequest& request) noexcept override;
+    Status plain_send(PlainRequest& request) noexcept override;
     Status post_receive(const ReceiveRequest& request) noexcept override;
     Status set_observer(RemoteAccessObserver*) noexcept override {
         return failure(Errc::not_supported);
@@ -53,8 +57,19 @@ private:
     Status attach() noexcept;
     Status make() noexcept;
     [[nodiscard]] std::optional<Errc> check(const WorkRequest& request) const noexcept;
-    [[nodiscard]] bool is_usual(const WorkRequest& request) const noexcept;
-    Status post_usual(const WorkRequest& request, std::size_t& done) noexcept;
+    template <Opcode opcode>
+    Status plain(PlainRequest& request) noexcept;
+    template <Opcode opcode>
+    Status plain_waiting(PlainRequest& request) noexcept;
+    template <Opcode opcode>
+    Status plain_looking(PlainRequest& request) noexcept;
+    template <Opcode opcode>
+    Status plain_locked(PlainRequest& request) noexcept;
+    Status plain_without_slot(Opcode opcode, const PlainRequest& plain) noexcept;
+    Status plain_refused(Opcode opcode, int rc) noexcept;
+    void inherit() noexcept override { plain_end_.store(0, std::memory_order_relaxed); }
+    /// What receives leave in the CQ besides completions of a SlotRing.
+    [[nodiscard]] int others_received() const noexcept { return srq_ != nullptr ? 1 : 0; }
     Status post_list(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_chain(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_compacted(const WorkRequest& request) noexcept;
@@ -72,8 +87,6 @@ private:
     ibv_qp_ex* extended_ = nullptr;
     const QpAttr attr_;
     const std::size_t max_read_sge_;
-    const std::uint64_t
-        usual_end_;  ///< shorter elements fit any request of one; 0 if none is usual
     VerbsCq& send_cq_;
     VerbsCq& receive_cq_;
     VerbsSrq* const srq_;
@@ -84,7 +97,10 @@ private:
     bool can_send_ = false;
     bool in_error_ = false;  ///< written under both locks, as what follows
     bool settled_ = false;   ///< the device completes nothing any more: we do
+    bool drain_posted_ = false;
     SlotRing sends_;
+    ibv_send_wr* bad_ = nullptr;  ///< the plain post that the device refused
+    Statistics statistics_;
     Lock receive_lock_;
     SlotRing receives_;
 

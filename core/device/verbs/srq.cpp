@@ -35,7 +35,7 @@ VerbsSrq::VerbsSrq(SrqHandle srq, const Limits& limits, std::uint32_t depth, std
       slots_(depth) {
     free_.reserve(depth);
     for (std::uint32_t index = depth; index-- > 0;) {
-        slots_[index] = {.number = index, .owner = this, .kind = SlotKind::shared_receive};
+        slots_[index] = {.owner = this, .kind = SlotKind::shared_receive};
         free_.push_back(&slots_[index]);
     }
 }

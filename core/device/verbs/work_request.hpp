@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -19,6 +20,18 @@ static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, address) == offset
 inline ibv_sge* to_verbs(std::span<const Sge> sges) noexcept {
     return reinterpret_cast<ibv_sge*>(const_cast<Sge*>(sges.data()));
 }
+
+/// A PlainRequest is an ibv_send_wr with the ibv_sge behind it.
+static_assert(offsetof(PlainRequest, sge) >= sizeof(ibv_send_wr) &&
+              offsetof(PlainRequest, next) == offsetof(ibv_send_wr, next) &&
+              offsetof(PlainRequest, sges) == offsetof(ibv_send_wr, sg_list) &&
+              offsetof(PlainRequest, sge_count) == offsetof(ibv_send_wr, num_sge) &&
+              offsetof(PlainRequest, opcode) == offsetof(ibv_send_wr, opcode) &&
+              offsetof(PlainRequest, flags) == offsetof(ibv_send_wr, send_flags) &&
+              offsetof(PlainRequest, imm) == offsetof(ibv_send_wr, imm_data) &&
+              offsetof(PlainRequest, remote_address) ==
+                  offsetof(ibv_send_wr, wr.rdma.remote_addr) &&
+              offsetof(PlainRequest, rkey) == offsetof(ibv_send_wr, wr.rdma.rkey));
 
 /// siw's library refuses receives without elements, which messages of no bytes are for: there they
 /// get one that nothing is ever written to.
@@ -35,10 +48,10 @@ struct OpcodeRow {
     int verbs;  ///< ibv_wr_opcode; -1: by ibv_wr_*() only
 };
 constexpr std::array kOpcodes{
-    OpcodeRow{Opcode::send, IBV_WR_SEND},
-    OpcodeRow{Opcode::send_imm, IBV_WR_SEND_WITH_IMM},
     OpcodeRow{Opcode::write, IBV_WR_RDMA_WRITE},
     OpcodeRow{Opcode::write_imm, IBV_WR_RDMA_WRITE_WITH_IMM},
+    OpcodeRow{Opcode::send, IBV_WR_SEND},
+    OpcodeRow{Opcode::send_imm, IBV_WR_SEND_WITH_IMM},
     OpcodeRow{Opcode::read, IBV_WR_RDMA_READ},
     OpcodeRow{Opcode::atomic_cas, IBV_WR_ATOMIC_CMP_AND_SWP},
     OpcodeRow{Opcode::atomic_fadd, IBV_WR_ATOMIC_FETCH_AND_ADD},
@@ -46,31 +59,16 @@ constexpr std::array kOpcodes{
     OpcodeRow{Opcode::flush, -1},
 };
 
-struct FlagRow {
-    SendFlag core;
-    unsigned verbs;
-};
-constexpr std::array kSendFlags{
-    FlagRow{SendFlag::signaled, IBV_SEND_SIGNALED},
-    FlagRow{SendFlag::inlined, IBV_SEND_INLINE},
-    FlagRow{SendFlag::fence, IBV_SEND_FENCE},
-    FlagRow{SendFlag::solicited, IBV_SEND_SOLICITED},
-};
-constexpr unsigned to_verbs_slowly(unsigned bits) noexcept {
-    unsigned flags = 0;
-    for (const FlagRow& row : kSendFlags)
-        if ((bits & static_cast<unsigned>(row.core)) != 0) flags |= row.verbs;
-    return flags;
-}
-/// All combinations of the table, so that a post looks one up.
-constexpr std::array kFlagSets = [] {
-    std::array<unsigned char, 1U << kSendFlags.size()> sets{};
-    for (unsigned bits = 0; bits < sets.size(); ++bits)
-        sets[bits] = static_cast<unsigned char>(to_verbs_slowly(bits));
-    return sets;
-}();
+static_assert(std::ranges::all_of(kOpcodes, [](const OpcodeRow& row) {
+    return row.verbs < 0 || row.verbs == static_cast<int>(row.core);
+}));
+
+static_assert(SendFlags(SendFlag::fence).bits() == IBV_SEND_FENCE &&
+              SendFlags(SendFlag::signaled).bits() == IBV_SEND_SIGNALED &&
+              SendFlags(SendFlag::solicited).bits() == IBV_SEND_SOLICITED &&
+              SendFlags(SendFlag::inlined).bits() == IBV_SEND_INLINE);
 inline unsigned to_verbs(SendFlags flags) noexcept {
-    return kFlagSets[flags.bits() % kFlagSets.size()];
+    return flags.bits();
 }
 
 struct StatusRow {

@@ -375,6 +375,18 @@ void failed_arming_is_the_devices_error(void** state) {
     assert_ready(fixture, *fixture.cq);  // and the completion is not lost
 }
 
+void failed_arming_is_made_up_for_by_the_next_wait(void** state) {
+    Fixture& fixture = of(state);
+    push(fake(fixture), 1);
+    fixture.device.fail(Call::request_notify, 1, {Errc::device, EIO});
+    assert_false(fixture.waiter->wait().has_value());
+    assert_ids(poll_ids(*fixture.cq, 1), {1});
+    assert_false(fake(fixture).armed());
+    set_nonblocking(fixture);
+    assert_int_equal(error_of_wait(fixture), Errc::would_block);
+    assert_true(fake(fixture).armed());
+}
+
 // --- polling ----------------------------------------------------------------------------------
 
 void program_that_never_waits_pays_nothing(void** state) {
@@ -584,6 +596,7 @@ int main() {
         TEST(failed_channel_is_interrupted_and_logged),
         TEST(event_of_an_unknown_queue_is_wrong_state),
         TEST(failed_arming_is_the_devices_error),
+        TEST(failed_arming_is_made_up_for_by_the_next_wait),
         TEST(program_that_never_waits_pays_nothing),
         TEST(empty_poll_takes_stale_events_back_once_after_a_wait),
         TEST(descriptor_is_readable_again_for_what_comes_after_the_empty_poll),
