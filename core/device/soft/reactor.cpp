@@ -19,6 +19,7 @@
 #include "core/base/deferred_log.hpp"
 #include "core/base/event_fd.hpp"
 #include "core/base/helper_thread.hpp"
+#include "core/base/lock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
 
@@ -30,6 +31,9 @@ using namespace std::chrono_literals;
 constexpr int kBatch = 64;                    // events taken by one epoll_wait
 constexpr auto kLease = 2ms;                  // a poller is believed to poll on for this long
 constexpr std::uint32_t kPollsForLease = 32;  // empty polls in a row before the helper steps back
+// Then one in so many looks at the clock to renew the lease, which would be most of what it costs.
+constexpr std::uint32_t kPollsForRenewal = 8;
+static_assert(kPollsForLease % kPollsForRenewal == 0);
 // More threads may poll than there are CPUs: what one of them waits for may be for another to do.
 constexpr std::uint32_t kPollsForYield = 16;
 constexpr std::uint64_t kWakeToken = 0;
@@ -76,15 +80,16 @@ private:
     UniqueFd epoll_;
     EventFd wake_;  // a deadline came closer while the helper thread sleeps
 
-    std::mutex serving_;  // held by the one thread that calls sources
-    std::mutex lock_;     // the tables below
+    Lock serving_;     // held by the one thread that calls sources
+    std::mutex lock_;  // the tables below
     std::unordered_map<int, Watched> watched_;
     std::uint32_t next_ticket_ = 1;
     Deadlines deadlines_;
     std::unordered_map<const Source*, Deadlines::iterator> deadline_of_;
     std::shared_ptr<Source> to_flush_;  // the newest, linked to the others
     std::atomic<bool> any_to_flush_{false};
-    std::atomic<Clock::rep> next_deadline_{Clock::time_point::max().time_since_epoch().count()};
+    static constexpr Clock::rep kNever = Clock::time_point::max().time_since_epoch().count();
+    std::atomic<Clock::rep> next_deadline_{kNever};
 
     std::atomic<Clock::rep> last_steal_{0};
     std::atomic<std::uint32_t> polls_in_a_row_{0};
@@ -170,8 +175,8 @@ void Reactor::serve(const epoll_event* events, int count) noexcept {
 }
 
 void Reactor::serve_deadlines() noexcept {
-    if (next_deadline_.load(std::memory_order_relaxed) > Clock::now().time_since_epoch().count())
-        return;
+    const auto soonest = next_deadline_.load(std::memory_order_relaxed);
+    if (soonest == kNever || soonest > Clock::now().time_since_epoch().count()) return;
     for (;;) {
         std::shared_ptr<Source> source;
         {
@@ -197,7 +202,7 @@ std::shared_ptr<Source> Reactor::find(std::uint64_t token) noexcept {
 
 int Reactor::wait_ms() noexcept {
     const auto next = next_deadline_.load(std::memory_order_relaxed);
-    if (next == Clock::time_point::max().time_since_epoch().count()) return -1;
+    if (next == kNever) return -1;
     const auto left = Clock::time_point(Clock::duration(next)) - Clock::now();
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
     return static_cast<int>(std::clamp<decltype(ms)>(ms, 0, 60'000));
@@ -221,7 +226,7 @@ void Reactor::nap() noexcept {
 
 void Reactor::steal() noexcept {
     const std::uint32_t polls = polls_in_a_row_.fetch_add(1, std::memory_order_relaxed);
-    if (polls >= kPollsForLease)
+    if (polls >= kPollsForLease && polls % kPollsForRenewal == 0)
         last_steal_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     std::unique_lock guard(serving_, std::try_to_lock);
     if (!guard.owns_lock()) return static_cast<void>(sched_yield());
