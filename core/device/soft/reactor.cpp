@@ -69,7 +69,8 @@ private:
 
     static void* thread_main(void* self) noexcept;
     [[noreturn]] void run() noexcept;
-    void serve(const epoll_event* events, int count) noexcept;
+    int serve(const epoll_event* events, int count) noexcept;
+    void take_wake(const epoll_event* events, int count) noexcept;
     void serve_deadlines() noexcept;
     [[nodiscard]] std::shared_ptr<Source> find(std::uint64_t token) noexcept;
     [[nodiscard]] int wait_ms() noexcept;
@@ -78,7 +79,7 @@ private:
     [[nodiscard]] std::shared_ptr<Source> next_to_flush() noexcept;
 
     UniqueFd epoll_;
-    EventFd wake_;  // a deadline came closer while the helper thread sleeps
+    EventFd wake_;  // the helper thread sleeps, and has to look again
 
     Lock serving_;     // held by the one thread that calls sources
     std::mutex lock_;  // the tables below
@@ -152,26 +153,33 @@ void Reactor::run() noexcept {
         const int count = epoll_wait(epoll_.get(), events.data(), kBatch, wait_ms());
         // The host has closed what is not its own: nothing to serve, and no reason to spin.
         if (count < 0 && errno != EINTR) ::poll(nullptr, 0, kUselessMs);
+        take_wake(events.data(), count);
         {
             const std::lock_guard guard(serving_);
-            serve(events.data(), std::max(count, 0));
+            serve(events.data(), count);
         }
         deliver_log();
     }
 }
 
-// Level-triggered events that another thread has served meanwhile are harmless: the source finds
-// nothing to do.
-void Reactor::serve(const epoll_event* events, int count) noexcept {
-    for (int i = 0; i < count; ++i) {
-        if (events[i].data.u64 == kWakeToken) {
-            while (wake_.try_wait()) {
-            }
-            continue;
+/// For the helper thread alone: if a poller took what is to wake it, it would sleep on.
+void Reactor::take_wake(const epoll_event* events, int count) noexcept {
+    for (int i = 0; i < count; ++i)
+        while (events[i].data.u64 == kWakeToken && wake_.try_wait()) {
         }
+}
+
+// Level-triggered events that another thread has served meanwhile are harmless: the source finds
+// nothing to do. The number of those that are for a source.
+int Reactor::serve(const epoll_event* events, int count) noexcept {
+    int served = 0;
+    for (int i = 0; i < count; ++i) {
+        if (events[i].data.u64 == kWakeToken) continue;
         if (const auto source = find(events[i].data.u64)) source->on_ready(events[i].events);
+        ++served;
     }
     serve_deadlines();
+    return served;
 }
 
 void Reactor::serve_deadlines() noexcept {
@@ -233,9 +241,9 @@ void Reactor::steal() noexcept {
     flush();
     std::array<epoll_event, kBatch> events;
     const int count = epoll_wait(epoll_.get(), events.data(), kBatch, 0);
-    serve(events.data(), std::max(count, 0));
+    const int served = serve(events.data(), count);
     guard.unlock();
-    if (count == 0 && polls % kPollsForYield == 0) sched_yield();
+    if (served == 0 && polls % kPollsForYield == 0) sched_yield();
 }
 
 void Reactor::stop_stealing() noexcept {
