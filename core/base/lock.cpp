@@ -20,20 +20,11 @@ void pause_cpu() noexcept {
 
 void Lock::lock_contended() noexcept {
     for (int spin = 0; spin < kSpins; ++spin) {
-        if ((state_.load(std::memory_order_relaxed) & kHeld) == 0 && try_lock()) return;
+        if (state_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
         pause_cpu();
     }
-    std::uint32_t seen = state_.fetch_add(kWaiter, std::memory_order_relaxed) + kWaiter;
-    for (;;) {
-        if ((seen & kHeld) != 0) {
-            state_.wait(seen, std::memory_order_relaxed);
-            seen = state_.load(std::memory_order_relaxed);
-        } else if (state_.compare_exchange_weak(seen, (seen | kHeld) - kWaiter,
-                                                std::memory_order_acquire,
-                                                std::memory_order_relaxed)) {
-            return;
-        }
-    }
+    while (state_.exchange(kWaitedFor, std::memory_order_acquire) != kFree)
+        state_.wait(kWaitedFor, std::memory_order_relaxed);
 }
 
 }  // namespace compat::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A mutex of four bytes whose uncontended paths are one atomic instruction and one branch each,
-// inline: the data path takes one per post and one per poll.
+// A mutex of four bytes whose uncontended paths are one atomic instruction each, inline: the data
+// path takes one per post and one per poll.
 #pragma once
 
 #include <atomic>
@@ -28,18 +28,18 @@ public:
     // The two halves of unlock(): false asks for wake(). In between the lock may be gone already:
     // no more than its address is used.
     [[nodiscard]] bool release() noexcept {
-        return state_.fetch_sub(kHeld, std::memory_order_release) == kHeld;
+        return state_.exchange(kFree, std::memory_order_release) == kHeld;
     }
     void wake() noexcept { state_.notify_one(); }
 
 private:
-    // Bit 0: held; above it, how many wait for it, and may sleep.
-    static constexpr std::uint32_t kHeld = 1;
-    static constexpr std::uint32_t kWaiter = 2;
+    static constexpr std::uint32_t kFree = 0;
+    static constexpr std::uint32_t kHeld = 1;       ///< a bit, also of the next
+    static constexpr std::uint32_t kWaitedFor = 3;  ///< held, and somebody may sleep
 
     void lock_contended() noexcept;
 
-    std::atomic<std::uint32_t> state_{0};
+    std::atomic<std::uint32_t> state_{kFree};
 };
 
 }  // namespace compat::core

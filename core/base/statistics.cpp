@@ -77,7 +77,7 @@ void after_fork_in_child() {
     mmap(g_page.header, kPageBytes, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     g_page.header->blocks = blocks;
-    g_page.lock.unlock();
+    new (&g_page.lock) Lock;  // nobody else waits for it here
 }
 
 void* map_page() {

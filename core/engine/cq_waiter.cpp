@@ -229,10 +229,10 @@ Result<WaitedCq*> CqWaiter::find_ready() noexcept {
 Result<WaitedCq*> CqWaiter::wait() noexcept {
     std::unique_lock lock(mutex_);
     set_waited(true);
-    if (const Status armed = arm_unarmed(); !armed)
-        return failure(Errc::device, armed.error().device_errno);
+    const Status armed = arm_unarmed();
     auto ready = find_ready();
     while (ready && *ready == nullptr) {
+        if (!armed) return failure(Errc::device, armed.error().device_errno);
         if (nonblocking()) return failure(Errc::would_block);
         ++sleeping_;
         lock.unlock();

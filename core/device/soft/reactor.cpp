@@ -19,7 +19,6 @@
 #include "core/base/deferred_log.hpp"
 #include "core/base/event_fd.hpp"
 #include "core/base/helper_thread.hpp"
-#include "core/base/lock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
 
@@ -32,7 +31,7 @@ constexpr int kBatch = 64;                    // events taken by one epoll_wait
 constexpr auto kLease = 2ms;                  // a poller is believed to poll on for this long
 constexpr std::uint32_t kPollsForLease = 32;  // empty polls in a row before the helper steps back
 // Then one in so many looks at the clock to renew the lease, which would be most of what it costs.
-constexpr std::uint32_t kPollsForRenewal = 8;
+constexpr std::uint32_t kPollsForRenewal = 4;
 static_assert(kPollsForLease % kPollsForRenewal == 0);
 // More threads may poll than there are CPUs: what one of them waits for may be for another to do.
 constexpr std::uint32_t kPollsForYield = 16;
@@ -81,8 +80,8 @@ private:
     UniqueFd epoll_;
     EventFd wake_;  // the helper thread sleeps, and has to look again
 
-    Lock serving_;     // held by the one thread that calls sources
-    std::mutex lock_;  // the tables below
+    std::mutex serving_;  // held by the one thread that calls sources
+    std::mutex lock_;     // the tables below
     std::unordered_map<int, Watched> watched_;
     std::uint32_t next_ticket_ = 1;
     Deadlines deadlines_;

@@ -218,42 +218,37 @@ int VerbsCq::poll_native(int most, ibv_wc* wcs) noexcept {
     return 1;
 }
 
-/// Whatever the device gave. Gives the lock back.
+/// Whatever the device gave, all of it of SlotRings. Gives the lock back.
 [[gnu::noinline]] int VerbsCq::finish_native(int got, ibv_wc* wcs) noexcept {
-    int given = got < 0 ? -errno_of(got) : 0;
-    for (int at = 0; at < got; ++at) {
-        if (!seen(wcs[at])) continue;
-        wcs[given] = wcs[at];
-        give_native(wcs[given++]);
-    }
+    for (int at = 0; at < got; ++at)
+        if (COMPAT_ASSERT(seen(wcs[at]))) give_native(wcs[at], wcs[at]);
     lock_.unlock();
-    return given;
+    return got < 0 ? -errno_of(got) : got;
 }
 
 /// Those kept come first. Gives the lock back.
 [[gnu::noinline]] int VerbsCq::poll_native_slowly(int most, ibv_wc* wcs) noexcept {
     int given = 0;
-    for (; kept_size_ != 0 && given != most; take_kept()) {
-        wcs[given] = kept_[kept_head_];
-        give_native(wcs[given++]);
-    }
-    int got = given != most ? 1 : 0;
-    while (got == 1) {  // one at a time: what is ours alone leaves no gap
-        got = ibv_poll_cq(cq_.get(), 1, &wcs[given]);
+    for (; kept_size_ != 0 && given != most; take_kept())
+        give_native(kept_[kept_head_], wcs[given++]);
+    int got = 1;
+    while (given != most) {
+        ibv_wc wc;  // it may be none of the program's
+        got = ibv_poll_cq(cq_.get(), 1, &wc);
         if (got != 1) break;
-        if (seen(wcs[given])) give_native(wcs[given++]);
-        if (given == most) break;
+        if (seen(wc)) give_native(wc, wcs[given++]);
     }
     lock_.unlock();
     return got < 0 && given == 0 ? -errno_of(got) : given;
 }
 
 /// As deliver(), counted.
-void VerbsCq::give_native(ibv_wc& wc) noexcept {
+void VerbsCq::give_native(const ibv_wc& wc, ibv_wc& out) noexcept {
     const std::uint64_t wr_id = slot_of(wc).wr_id;
     retire(wc);
-    wc.wr_id = wr_id;
-    native_polls_->add(stat_of(to_core_status(wc.status)), 1);
+    out = wc;
+    out.wr_id = wr_id;
+    native_polls_->add(stat_of(to_core_status(out.status)), 1);
 }
 
 Status VerbsCq::request_notify(bool solicited_only) noexcept {
@@ -276,24 +271,17 @@ bool VerbsCq::has_completions() const noexcept {
     return kept_size_ != 0;
 }
 
-Status VerbsCq::attach(VerbsQp& qp, std::uint32_t entries, int others) noexcept try {
+Status VerbsCq::attach(VerbsQp& qp, std::uint32_t entries) noexcept try {
     const std::lock_guard guard(lock_);
     if (const Status room = reserve(entries); !room) return room;
     qps_.push_back(&qp);
     reserved_ += entries;
-    not_plain_ += others;
     return {};
 } catch (const std::bad_alloc&) {
     return failure(Errc::no_memory);
 }
 
-void VerbsCq::expect_other(int change) noexcept {
-    const std::lock_guard guard(lock_);
-    not_plain_ += change;
-}
-
-void VerbsCq::detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries,
-                     int others) noexcept {
+void VerbsCq::detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries) noexcept {
     pull();
     std::size_t stays = 0;
     const auto at = [this](std::size_t position) -> ibv_wc& {
@@ -305,7 +293,7 @@ void VerbsCq::detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entr
         else
             at(stays++) = at(i);
     }
-    not_plain_ -= kept_size_ - stays + others;
+    not_plain_ -= kept_size_ - stays;
     kept_size_ = stays;
     reserved_ -= entries;
     qps_.erase(std::ranges::find(qps_, &qp));
@@ -385,7 +373,6 @@ bool VerbsCq::seen(const ibv_wc& wc) noexcept {
     Slot& slot = slot_of(wc);
     if (slot.kind == SlotKind::drained) [[unlikely]] {
         static_cast<VerbsQp*>(slot.owner)->drained();
-        --not_plain_;
         return false;
     }
     if (slot.kind != SlotKind::shared_receive) {

@@ -59,16 +59,14 @@ public:
     Status request_notify(bool solicited_only) noexcept override;
     [[nodiscard]] bool has_completions() const noexcept override;
 
-    /// Makes room for what one more QP can have outstanding. others: as expect_other().
-    /// Errors: invalid_argument (the device can make it no longer), no_memory, device.
-    Status attach(VerbsQp& qp, std::uint32_t entries, int others) noexcept;
+    /// Makes room for what one more QP can have outstanding. Errors: invalid_argument (the device
+    /// can make it no longer), no_memory, device.
+    Status attach(VerbsQp& qp, std::uint32_t entries) noexcept;
     /// The QP was destroyed: its completions go. With lock() held.
-    void detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries,
-                int others) noexcept;
-    /// So many more sources of completions that are none of a SlotRing.
-    void expect_other(int change) noexcept;
-    /// The same for a QP whose completions are not all told of any more. With lock() held.
-    void expect_settled() noexcept { ++not_plain_; }
+    void detach(const VerbsQp& qp, std::uint32_t qp_num, std::uint32_t entries) noexcept;
+    /// From now on there may be completions that are none of a SlotRing, or that the program is not
+    /// told of. With lock() held.
+    void expect_others() noexcept { ++not_plain_; }
     /// Takes what the device has for later polls. With lock() held.
     void pull() noexcept;
     /// Adds a completion of ours behind all others. With lock() held.
@@ -106,7 +104,7 @@ private:
     inline int poll_native_locked(int most, ibv_wc* wcs) noexcept;
     int poll_native_slowly(int most, ibv_wc* wcs) noexcept;
     int finish_native(int got, ibv_wc* wcs) noexcept;
-    void give_native(ibv_wc& wc) noexcept;
+    void give_native(const ibv_wc& wc, ibv_wc& out) noexcept;
 
     void inherit() noexcept override { hinder_native(kOfDevice); }
 
@@ -120,8 +118,8 @@ private:
     std::vector<ibv_wc> kept_;  ///< a ring, never smaller than what may be outstanding
     std::size_t kept_head_ = 0;
     std::size_t kept_size_ = 0;
-    /// The completions kept, and sources of those that have no SlotRing: none of either, and what
-    /// the device gives is plain.
+    /// The completions kept, and reasons to expect others than those of SlotRings: without any,
+    /// what the device gives is plain.
     std::size_t not_plain_ = 0;
     std::size_t reserved_ = 0;
     ibv_wc* filled_ = nullptr;  ///< by the native poll that is under way: kept in no register

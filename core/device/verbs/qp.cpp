@@ -150,16 +150,17 @@ VerbsQp::VerbsQp(VerbsCmId& id, const QpAttr& attr, const Limits& limits)
       receives_(SlotKind::receive, srq_ != nullptr ? 0 : attr.receive_depth) {}
 
 Status VerbsQp::attach() noexcept {
-    if (const Status room = send_cq_.attach(*this, sends_at_once(attr_), 0); !room) return room;
-    Status made = receive_cq_.attach(*this, receives_at_once(attr_), others_received());
+    if (const Status room = send_cq_.attach(*this, sends_at_once(attr_)); !room) return room;
+    Status made = receive_cq_.attach(*this, receives_at_once(attr_));
     if (made) {
         made = make();
-        if (made) return made;
         const std::lock_guard guard(receive_cq_.lock());
-        receive_cq_.detach(*this, number_, receives_at_once(attr_), others_received());
+        if (srq_ != nullptr) receive_cq_.expect_others();
+        if (made) return made;
+        receive_cq_.detach(*this, number_, receives_at_once(attr_));
     }
     const std::lock_guard guard(send_cq_.lock());
-    send_cq_.detach(*this, number_, sends_at_once(attr_), 0);
+    send_cq_.detach(*this, number_, sends_at_once(attr_));
     return made;
 }
 
@@ -195,10 +196,8 @@ VerbsQp::~VerbsQp() {
     send_cq_.pull();
     receive_cq_.pull();
     api().rdma_destroy_qp(id_.native());
-    const bool draining = drain_posted_ && !drained_.load(std::memory_order_relaxed);
-    const int settled = settled_ ? 1 : 0;
-    send_cq_.detach(*this, number_, sends_at_once(attr_), settled + (draining ? 1 : 0));
-    receive_cq_.detach(*this, number_, receives_at_once(attr_), settled + others_received());
+    send_cq_.detach(*this, number_, sends_at_once(attr_));
+    receive_cq_.detach(*this, number_, receives_at_once(attr_));
 }
 
 // --- posting
@@ -225,7 +224,8 @@ template <Opcode opcode>
     slot->wr_id = request.wr_id;
     slot->flags = SendFlags(static_cast<std::uint8_t>(request.flags));
     request.wr_id = reinterpret_cast<std::uintptr_t>(slot);
-    statistics_->post(stat_of(opcode), request.sge.length);
+    posting_ = request.sge.length;
+    statistics_->post(stat_of(opcode), posting_);
     const int rc = ibv_post_send(qp_, reinterpret_cast<ibv_send_wr*>(&request), &bad_);
     VerbsQp* const self = opaque(this);
     if (rc != 0) [[unlikely]]
@@ -290,7 +290,7 @@ Status VerbsQp::plain_send(PlainRequest& request) noexcept {
 [[gnu::noinline]] Status VerbsQp::plain_refused(Opcode opcode, int rc) noexcept {
     const Error error = posting_error(errno_of(rc));
     sends_.roll_back(1);
-    statistics_->unpost(stat_of(opcode), bad_->sg_list->length);
+    statistics_->unpost(stat_of(opcode), posting_);
     if (error.code == Errc::would_block) statistics_->add(Stat::queue_full, 1);
     send_lock_.unlock();
     return failure(error);
@@ -514,11 +514,12 @@ bool VerbsQp::begin_drain() noexcept {
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.send_flags = IBV_SEND_SIGNALED;
     if (is_iwarp_) keep_behind_reads(wr);
-    send_cq_.expect_other(1);
+    {
+        const std::lock_guard queue(send_cq_.lock());
+        send_cq_.expect_others();
+    }
     ibv_send_wr* bad = nullptr;
-    drain_posted_ = ibv_post_send(qp_, &wr, &bad) == 0;
-    if (!drain_posted_) send_cq_.expect_other(-1);
-    return drain_posted_;
+    return ibv_post_send(qp_, &wr, &bad) == 0;
 }
 
 bool VerbsQp::is_drained() noexcept {
@@ -556,8 +557,8 @@ void VerbsQp::settle() noexcept {
     settled_ = true;
     plain_end_.store(0, std::memory_order_relaxed);
     sends_.take_no_more();
-    send_cq_.expect_settled();
-    receive_cq_.expect_settled();
+    send_cq_.expect_others();
+    receive_cq_.expect_others();
     send_cq_.pull();
     receive_cq_.pull();
     flush_outstanding(sends_, send_cq_);

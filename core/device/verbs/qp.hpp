@@ -68,8 +68,6 @@ private:
     Status plain_without_slot(Opcode opcode, const PlainRequest& plain) noexcept;
     Status plain_refused(Opcode opcode, int rc) noexcept;
     void inherit() noexcept override { plain_end_.store(0, std::memory_order_relaxed); }
-    /// What receives leave in the CQ besides completions of a SlotRing.
-    [[nodiscard]] int others_received() const noexcept { return srq_ != nullptr ? 1 : 0; }
     Status post_list(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_chain(std::span<const WorkRequest> requests, std::size_t& done) noexcept;
     Status post_compacted(const WorkRequest& request) noexcept;
@@ -97,9 +95,9 @@ private:
     bool can_send_ = false;
     bool in_error_ = false;  ///< written under both locks, as what follows
     bool settled_ = false;   ///< the device completes nothing any more: we do
-    bool drain_posted_ = false;
     SlotRing sends_;
-    ibv_send_wr* bad_ = nullptr;  ///< the plain post that the device refused
+    ibv_send_wr* bad_ = nullptr;  ///< written by plain posts; devices need not
+    std::uint32_t posting_ = 0;   ///< bytes, by the plain post that is under way
     Statistics statistics_;
     Lock receive_lock_;
     SlotRing receives_;
