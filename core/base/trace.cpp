@@ -60,6 +60,7 @@ public:
         errno = error;
     }
 
+    static void watch_forks() noexcept;
     void before_fork() noexcept { lock_.lock(); }
     void after_fork_in_parent() noexcept { lock_.unlock(); }
     /// A child has a file of its own, if it does anything.
@@ -115,7 +116,6 @@ private:
         first.add_text(program_invocation_short_name);
         first.add("}}");
         write_event(first);
-        watch_forks();
     }
 
     bool reopen() noexcept {
@@ -137,8 +137,6 @@ private:
         if (pwrite(fd_, kEnd, sizeof kEnd - 1, end_) == rest && ftruncate(fd_, end_ + rest) != 0)
             return;
     }
-
-    static void watch_forks() noexcept;
 
     Lock lock_;
     State state_ = State::closed;
@@ -183,6 +181,7 @@ bool Trace::wanted() noexcept {
 
 std::unique_ptr<Trace> Trace::create() noexcept {
     if (!wanted()) return nullptr;
+    File::watch_forks();  // before the progress thread does: it traces
     return std::unique_ptr<Trace>(new (std::nothrow) Trace(++g_queues));
 }
 

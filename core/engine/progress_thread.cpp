@@ -30,7 +30,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kBatch = 32;
 constexpr auto kSoon = 1ms;
 constexpr auto kLater = 10ms;
-constexpr int kUselessMs = 100;  // between looks at an epoll descriptor that is gone
+constexpr Clock::time_point kAtOnce{};  // far from where differences overflow
+constexpr int kUselessMs = 100;         // between looks at an epoll descriptor that is gone
 
 class ProgressThread {
 public:
@@ -42,6 +43,9 @@ public:
         kicked_.store(true);
         wake();
     }
+    // While the process divides, no lock that a Driven takes is the thread's.
+    void halt() noexcept { mutex_.lock(); }
+    void go_on() noexcept { mutex_.unlock(); }
 
 private:
     ProgressThread(UniqueFd epoll, UniqueFd wake)
@@ -73,17 +77,34 @@ private:
 constinit std::mutex g_start_lock;
 constinit std::atomic<ProgressThread*> g_thread{nullptr};
 
+constinit std::mutex g_fork_lock;
+constinit ProgressThread* g_halted = nullptr;  // while the process divides
+
+// What drive() takes has its own handlers for fork(2), registered before: they run after this one.
+void before_fork() {
+    g_fork_lock.lock();
+    g_halted = g_thread.load(std::memory_order_acquire);
+    if (g_halted != nullptr) g_halted->halt();
+}
+
+void after_fork_in_parent() {
+    if (g_halted != nullptr) g_halted->go_on();
+    g_fork_lock.unlock();
+}
+
 // The thread does not exist in the child, and what it drives is the parent's.
 void after_fork_in_child() {
     g_thread.store(nullptr, std::memory_order_release);
     new (&g_start_lock) std::mutex;
+    g_fork_lock.unlock();
 }
 
 Result<ProgressThread*> ProgressThread::start() noexcept {
     if (ProgressThread* running = g_thread.load(std::memory_order_acquire)) return running;
     const std::lock_guard guard(g_start_lock);
     if (ProgressThread* running = g_thread.load(std::memory_order_acquire)) return running;
-    static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    static const int registered =
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     if (registered != 0) return failure(Errc::no_memory, registered);
     UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
     UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -174,7 +195,7 @@ void ProgressThread::admit() noexcept {
     while (!new_.empty()) {
         try {
             due_.reserve(driven_.size() + 1);
-            driven_[new_.back()] = Clock::time_point::min();
+            driven_[new_.back()] = kAtOnce;
         } catch (const std::bad_alloc&) {
             return wake();  // tries again
         }
@@ -204,7 +225,8 @@ void ProgressThread::look_around() noexcept {
     for (Driven* driven : due_) {
         auto& at = driven_[driven];
         const bool looks = at <= now;
-        at = Clock::time_point::max();
+        // Being driven puts no look off: kicks may come faster than looks.
+        if (looks) at = Clock::time_point::max();
         settle(*driven, looks ? driven->look() : driven->drive());
     }
 }
@@ -214,7 +236,7 @@ void ProgressThread::settle(Driven& driven, DriveNext next) noexcept {
     switch (next) {
         case DriveNext::leave: return let_go(driven);
         case DriveNext::sleep: break;
-        case DriveNext::again: at = Clock::time_point::min(); break;
+        case DriveNext::again: at = kAtOnce; break;
         case DriveNext::look_soon: at = Clock::now() + kSoon; break;
         case DriveNext::look_later: at = Clock::now() + kLater; break;
     }
