@@ -122,7 +122,8 @@ core::Status Endpoint::create_qp() {
                .max_receive_sge = static_cast<std::uint32_t>(limits_.rx_iov),
                .max_inline = transmit_->max_inline(),
                .imm_without_receive = device.imm_without_receive && !consumes_receives_,
-               .access = remote_access(caps_)},
+               // Reads of nothing: the peer's queue finds the end of an unsignaled run by one.
+               .access = remote_access(caps_) | core::Access::read_source},
         .port = {.counter = counter(Counted::receive),
                  .write_flags = kRemoteWriteEntry,
                  .peer = FI_ADDR_NOTAVAIL},

@@ -184,11 +184,11 @@ struct QpAttr {
     /// sides of the connection need not agree: it is the target's own bookkeeping. Back-pressure
     /// stops the peer while receive_depth such completions wait to be polled.
     bool imm_without_receive = false;
-    /// What the peer may do through this QP, beside what each region allows (qp_access_flags):
-    /// of remote_write, remote_read and remote_atomic; others are ignored. Without the right every
-    /// access of that kind, but one of no bytes, is a remote access error at the peer.
-    /// read_source allows to read regions that have it; hardware cannot tell them from others, and
-    /// allows to read all that can be read.
+    /// Of remote_write, remote_read and remote_atomic, what the peer may do through this QP, beside
+    /// what each region allows. Without the right an access is a remote access error at the peer,
+    /// but for one of no bytes; NICs may refuse that, too, and call it remote_invalid_request.
+    /// iWARP NICs enforce no rights of a QP. read_source allows to read regions that have it;
+    /// hardware cannot tell them from others, and allows to read all that can be read.
     AccessFlags access = kRemoteAccess;
     bool plain_posts = true;                ///< false: post_send() is to see every request
     StatScope scope = StatScope::internal;  ///< of plain posts

@@ -406,14 +406,15 @@ void TransmitQueue::run_deferred() noexcept {
     ring();
 }
 
-/// The end of an unsignaled run must be seen before a fence can open: a write of nothing, signaled.
+/// The end of an unsignaled run must be seen before a fence can open: a read of nothing, signaled.
+/// NICs look at the QP's rights whatever the length; reads are what no QP of ours refuses.
 void TransmitQueue::post_marker() noexcept {
     if (unsignaled_run_ == 0 || free_requests() == 0) return;
-    Operation nothing{.opcode = Opcode::write};
+    Operation nothing{.opcode = Opcode::read};
     const std::uint64_t number = tail_.load(std::memory_order_relaxed);
     open_record(nothing, false).kind = OpKind::count_;
     record(number).wr_end.store(wr_tail_ + 1, std::memory_order_release);
-    stage({.opcode = Opcode::write}, signal_next(true));
+    stage({.opcode = Opcode::read}, signal_next(true));
 }
 
 void TransmitQueue::update_work() noexcept {

@@ -390,6 +390,7 @@ void a_fence_after_quiet_operations_asks_for_their_end(void** state) {
     assert_int_equal(rig.posted().size(), 2);
     assert_true(is_signaled(rig, 1));
     assert_int_equal(rig.posted()[1].sges.size(), 0);
+    assert_int_equal(rig.posted()[1].request.opcode, Opcode::read);  // no peer refuses that
     finish(rig, 1);
     assert_int_equal(read_all(rig).size(), 0);
     assert_int_equal(rig.posted().size(), 3);
