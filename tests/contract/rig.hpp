@@ -42,6 +42,7 @@ struct Subject {
     bool either_side_begins = true;  ///< else the connecting one has to send first
     bool any_iova = true;            ///< else its place in a page is that of the address
     bool holds_memory = true;        ///< a region's pages stay when they are unmapped
+    bool answers_come_last = false;  ///< an answer is told of after what it answers
 };
 void set_subject(Subject subject);
 const Subject& subject();

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
     if (const auto address6 = numeric("::1"); is_ours(address6)) subject.address6 = address6;
     subject.foreign = numeric("192.0.2.1");  // TEST-NET-1: nobody's
     subject.holds_memory = false;
+    subject.answers_come_last = true;
     compat::contract::set_subject(subject);
     return compat::contract::run_contract(argc, argv);
 }

@@ -346,8 +346,27 @@ static void write_and_read(struct rig* rig) {
     rig_meet(rig);
 }
 
+static void need_rights(const struct rig* rig) {
+    if (rig_is_iwarp(rig)) rig_skip("queue pairs of an iWARP NIC enforce no rights");
+}
+
+// The first attempts may still go to the connection that the refused write has ended.
+static void send_until_taken(struct rig* rig, const void* memory, size_t length) {
+    struct fi_cq_tagged_entry entry;
+    ssize_t count;
+    do {
+        POST(rig, fi_send(rig->ep, memory, length, NULL, rig->peer, rig_context(1)));
+        while ((count = fi_cq_read(rig->tx, &entry, 1)) == -FI_EAGAIN) rig_progress(rig);
+        struct fi_cq_err_entry error = {0};
+        if (count == -FI_EAVAIL) EQUAL(fi_cq_readerr(rig->tx, &error, 0), 1);
+    } while (count == -FI_EAVAIL);
+    EQUAL(count, 1);
+    CHECK(entry.op_context == rig_context(1));
+}
+
 // The endpoints are opened without FI_REMOTE_WRITE: a write fails, a message gets through.
 static void allow_no_writes(struct rig* rig) {
+    need_rights(rig);
     static unsigned char memory[100000];
     struct fid_mr* mr = rig_region(rig, memory, sizeof memory, FI_REMOTE_WRITE, KEY, 0);
     const struct rig_target target = rig_describe(rig, mr, memory, sizeof memory);
@@ -355,13 +374,13 @@ static void allow_no_writes(struct rig* rig) {
     rig_meet(rig);
     for (size_t at = 0; at < sizeof memory; ++at) EQUAL(memory[at], 0);
     rig_fill(memory, sizeof memory, 5);
-    POST(rig, fi_send(rig->ep, memory, sizeof memory, NULL, rig->peer, rig_context(1)));
-    CHECK(rig_next(rig, rig->tx).op_context == rig_context(1));
+    send_until_taken(rig, memory, sizeof memory);
     rig_meet(rig);
     MUST(fi_close(&mr->fid));
 }
 
 static void try_to_write(struct rig* rig) {
+    need_rights(rig);
     static unsigned char memory[100000];
     struct rig_target target;
     rig_hear(rig, &target, sizeof target);
@@ -370,7 +389,8 @@ static void try_to_write(struct rig* rig) {
          fi_write(rig->ep, memory, 8, NULL, rig->peer, target.address, target.key, rig_context(4)));
     const struct fi_cq_err_entry error = rig_next_error(rig, rig->tx);
     CHECK(error.op_context == rig_context(4));
-    EQUAL(error.err, FI_EACCES);
+    // NICs may call a right that the queue pair lacks an invalid request.
+    CHECK(error.err == FI_EACCES || error.err == FI_EREMOTEIO);
     POST(rig, fi_recv(rig->ep, memory, sizeof memory, NULL, FI_ADDR_UNSPEC, rig_context(5)));
     rig_meet(rig);
     EQUAL(rig_next(rig, rig->rx).len, sizeof memory);
