@@ -291,6 +291,11 @@ private:
     bool build_response() noexcept;
     bool build_read_response(Owed& response) noexcept;
     void paid() noexcept;
+    /// The program has been told of the receive of the message being taken.
+    void delivered() noexcept {
+        rx_delivered_ = rx_before_ + 1;
+        untold_ = true;
+    }
 
     Lock lock_;
     State state_ = State::idle;
@@ -376,9 +381,9 @@ private:
     std::uint64_t read_arrived_ = 0;  // bytes of the read response that is arriving
     std::array<std::uint32_t, wire::kQueueCount> rx_msn_;
     std::uint32_t rx_messages_ = 0;  // that have arrived
-    // The program has been told of receives up to there, and the peer of what was taken.
+    // The program has been told of receives up to there, the peer not yet of all of them.
     std::uint32_t rx_delivered_ = 0;
-    std::uint32_t rx_told_ = 0;
+    bool untold_ = false;
     // Of the segment being taken, for a Terminate:
     wire::Header rx_header_;
     std::uint32_t rx_before_ = 0;  // messages that arrived before its own

@@ -457,7 +457,7 @@ bool Stream::take_send(const wire::Segment& segment) noexcept {
     const TakenReceive receive = arriving_->receive;
     arriving_.reset();
     qp_->complete_receive(receive, wc, header.opcode == wire::RdmapOpcode::send_solicited);
-    rx_delivered_ = rx_before_ + 1;
+    delivered();
     if (qp_->observer != nullptr) qp_->observer->remote_access(Opcode::send, wc.byte_length);
     return true;
 }
@@ -505,7 +505,7 @@ bool Stream::take_immediate(const wire::Segment& segment) noexcept {
     const bool solicited = segment.opcode() == wire::RdmapOpcode::immediate_solicited;
     if (qp_->imm_without_receive()) {
         if (qp_->complete_imm(wc, solicited)) {
-            rx_delivered_ = rx_before_ + 1;
+            delivered();
             return true;
         }
         write_length_ = wc.byte_length;
@@ -519,7 +519,7 @@ bool Stream::take_immediate(const wire::Segment& segment) noexcept {
         return false;
     }
     qp_->complete_receive(receive, wc, solicited);
-    rx_delivered_ = rx_before_ + 1;
+    delivered();
     return true;
 }
 

@@ -127,7 +127,7 @@ bool Stream::take_flush_request(std::span<const std::byte> content) noexcept {
 /// The oldest response is out. It proves that its request, and all before, has been taken.
 void Stream::paid() noexcept {
     const std::uint32_t taken = owed_.front().messages_before + 1;
-    if (static_cast<std::int32_t>(taken - rx_told_) > 0) rx_told_ = taken;
+    if (static_cast<std::int32_t>(taken - rx_delivered_) >= 0) untold_ = false;
     owed_.pop();
 }
 

@@ -196,7 +196,7 @@ bool Stream::answers(const SendEntry& entry) const noexcept {
     const Opcode opcode = entry.request.opcode;
     const bool seen =
         opcode == Opcode::send || opcode == Opcode::send_imm || opcode == Opcode::write_imm;
-    return seen && own_peer_ && static_cast<std::int32_t>(rx_delivered_ - rx_told_) > 0;
+    return seen && own_peer_ && untold_;
 }
 
 bool Stream::may_start(SendEntry& entry) noexcept {
@@ -391,7 +391,7 @@ bool Stream::build_notice() noexcept {
                                     .msn = tx_msn_[wire::kQueueResponse]},
                std::array{ours(content)});
     notice_due_ = false;
-    rx_told_ = taken;
+    untold_ = false;
     return true;
 }
 
