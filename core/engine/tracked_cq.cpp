@@ -116,18 +116,20 @@ bool TrackedCq::arm() noexcept {
         for (ProgressSource* source : sources_) source->hand_over();
     }
     const std::lock_guard guard(lock_);
-    return arm_locked();
+    return arm_locked() == DriveNext::sleep && ring_.empty();
 }
 
-bool TrackedCq::arm_locked() noexcept {
+/// Whether an event will tell of what comes next, and if not, what to do instead.
+DriveNext TrackedCq::arm_locked() noexcept {
     drain_events();
     // An armed queue stays so until its event: arming again would only cost a call.
     if (!armed_) armed_ = queue_->request_notify(false).has_value();
     RingSink sink{*this};
     // What was there before raises no event.
-    while (poll_device(kBatch, sink) > 0) {
-    }
-    return ring_.empty();
+    for (int round = 0; round < kMaxRounds; ++round)
+        if (poll_device(kBatch, sink) <= 0)
+            return takes_batch() ? DriveNext::sleep : DriveNext::look_later;
+    return DriveNext::again;
 }
 
 // --- what waits while nobody reads
@@ -165,12 +167,14 @@ DriveNext TrackedCq::look() noexcept {
         if (!is_awaited() || attended_.exchange(true)) return DriveNext::leave;
     }
     bool tells = false;
+    DriveNext next = DriveNext::sleep;
     {
         const std::lock_guard guard(lock_);
-        tells = !arm_locked();
+        next = arm_locked();
+        tells = !ring_.empty();
     }
     if (tells) wake();  // the event that it sleeps for is perhaps taken
-    return DriveNext::sleep;
+    return next;
 }
 
 bool TrackedCq::prepare(std::size_t count) noexcept {

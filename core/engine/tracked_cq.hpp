@@ -55,9 +55,9 @@ public:
     void progress() noexcept;
     [[nodiscard]] bool has_entries() noexcept;
 
-    /// Polls until the device has nothing more, having asked for an event of what comes next. True
-    /// when no entry waits to be read: then the caller may sleep until channel_fd() is readable or
-    /// the waker was called.
+    /// Polls what the device has, having asked for an event of what comes next. True when nothing
+    /// was left there and no entry waits to be read: then the caller may sleep until channel_fd()
+    /// is readable or the waker was called.
     bool arm() noexcept;
     /// Readable when something came after arm(); -1 for none.
     [[nodiscard]] int channel_fd() const noexcept { return channel_->fd(); }
@@ -176,10 +176,15 @@ private:
     void run_work() noexcept;
     long progress_locked() noexcept;
     void drain_events() noexcept;
-    bool arm_locked() noexcept;
+    DriveNext arm_locked() noexcept;
     void attend_slowly() noexcept;
     [[nodiscard]] bool is_awaited() const noexcept {
         return work_.load() != 0 || chained_.load() != 0;
+    }
+    /// A work completion gives one entry at most; they are taken only if all would find room. A
+    /// program that lets entries pile up is held back by the device, whose own queues then fill.
+    [[nodiscard]] bool takes_batch() noexcept {
+        return ring_.size() < kMaxUnread && ring_.ensure_room(kBatch);
     }
     [[nodiscard]] const ReceivePort* find_port(std::uint32_t qp_num) noexcept;
 
@@ -229,9 +234,7 @@ inline void TrackedCq::dispatch(const WorkCompletion& wc, Sink& sink) noexcept {
 /// The number of work completions, or kDeviceFailed.
 template <class Sink>
 long TrackedCq::poll_device(std::size_t max, Sink& sink) noexcept {
-    // A work completion gives one entry at most; they are taken only if all would find room. A
-    // program that lets entries pile up is held back by the device, whose own queues then fill.
-    if (ring_.size() >= kMaxUnread || !ring_.ensure_room(kBatch)) [[unlikely]]
+    if (!takes_batch()) [[unlikely]]
         return kEmpty;
     const auto polled = queue_->poll(std::span(wcs_).first(max));
     if (!polled) [[unlikely]]

@@ -116,6 +116,19 @@ void arming_finds_what_came_before_it(void** state) {
     assert_int_equal(read_all(rig).size(), 1);
 }
 
+void arming_ends_however_much_there_is(void** state) {
+    Rig& rig = of(state);
+    connect(rig);
+    WorkCompletion wc;
+    wc.receive_side = true;  // of no operation
+    for (int count = 0; count < 1000; ++count)
+        static_cast<test::FakeCq*>(rig.fake().attr.send_cq)->push(wc);
+    assert_false(rig.cq->arm());
+    bool quiet = false;
+    for (int more = 0; more < 1000 && !quiet; ++more) quiet = rig.cq->arm();
+    assert_true(quiet);
+}
+
 void a_completion_that_another_thread_took_still_woke_the_sleeper(void** state) {
     Rig& rig = of(state);
     connect(rig);
@@ -252,6 +265,22 @@ void a_buffer_for_several_messages_takes_the_next_although_nobody_reads(void** s
     assert_int_equal(read_all(rig).size(), 3);
 }
 
+void what_waits_leaves_once_a_program_reads_that_let_entries_pile_up(void** state) {
+    Rig& rig = of(state);
+    connect(rig, {.automatic = true});
+    constexpr int kMaxUnread = 1 << 17;
+    for (int entry = 0; entry < kMaxUnread; ++entry)
+        assert_true(rig.cq->push({.context = context_of(1)}).has_value());
+    assert_true(post_write(rig, OpFlag::entry, 1).has_value());
+    finish_locked(rig, 0);
+    assert_true(post_write(rig, OpFlag::entry | OpFlag::fence, 2).has_value());
+    const auto* const device_cq = static_cast<test::FakeCq*>(rig.fake().attr.send_cq);
+    assert_true(comes_true(rig, [&] { return device_cq->armed(); }));
+    assert_int_equal(rig.posted().size(), 1);
+    assert_int_equal(rig.cq->read(1, [](std::size_t, const Completion&) {}), 1);
+    assert_true(comes_true(rig, [&] { return rig.posted().size() == 2; }));
+}
+
 void nothing_is_watched_without_need(void** state) {
     Rig& rig = of(state);
     connect(rig, {.automatic = true});
@@ -381,11 +410,13 @@ int main() {
         RIGGED(a_device_that_fails_is_told),
         RIGGED(an_armed_queue_makes_its_descriptor_readable),
         RIGGED(arming_finds_what_came_before_it),
+        RIGGED(arming_ends_however_much_there_is),
         RIGGED(a_completion_that_another_thread_took_still_woke_the_sleeper),
         RIGGED(entries_of_the_engines_own_call_the_waker),
         RIGGED(a_queue_that_keeps_no_entries_only_counts),
         RIGGED(what_waits_behind_a_fence_leaves_although_nobody_reads),
         RIGGED(a_buffer_for_several_messages_takes_the_next_although_nobody_reads),
+        RIGGED(what_waits_leaves_once_a_program_reads_that_let_entries_pile_up),
         RIGGED(nothing_is_watched_without_need),
         RIGGED(a_counter_polls_the_queues_it_is_attached_to),
         cmocka_unit_test(a_counter_wakes_only_who_waits),
