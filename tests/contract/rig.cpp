@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -333,7 +334,7 @@ namespace {
 
 /// Where the device has plain posts, every other one that can be is.
 bool goes_plain(const Side& side, const Post& what) {
-    static unsigned eligible = 0;
+    static std::atomic<unsigned> eligible{0};  // tests post by several threads
     const bool plain = (what.opcode == Opcode::write || what.opcode == Opcode::read ||
                         what.opcode == Opcode::send) &&
                        what.sges.size() == 1 && !what.flags.has(SendFlag::inlined) &&
