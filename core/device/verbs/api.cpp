@@ -47,14 +47,6 @@ bool find(void* library, const char* name, Function*& function) noexcept {
     return function != nullptr;
 }
 
-void before_fork() {
-    Inheritable::before_fork();
-}
-
-void after_fork_in_parent() {
-    Inheritable::after_fork_in_parent();
-}
-
 void after_fork_in_child() {
     g_inherited.store(true, std::memory_order_relaxed);
     Inheritable::after_fork_in_child();
@@ -72,7 +64,8 @@ bool load() noexcept {
     COMPAT_RDMACM_FUNCTIONS(COMPAT_FIND_RDMACM)
 #undef COMPAT_FIND_VERBS
 #undef COMPAT_FIND_RDMACM
-    return complete && pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+    return complete && pthread_atfork(Inheritable::before_fork, Inheritable::after_fork_in_parent,
+                                      after_fork_in_child) == 0;
 }
 
 }  // namespace
