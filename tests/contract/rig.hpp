@@ -43,6 +43,7 @@ struct Subject {
     bool any_iova = true;            ///< else its place in a page is that of the address
     bool holds_memory = true;        ///< a region's pages stay when they are unmapped
     bool answers_come_last = false;  ///< an answer is told of after what it answers
+    bool places_in_order = true;     ///< a write's last byte is seen when all of it can be
 };
 void set_subject(Subject subject);
 const Subject& subject();

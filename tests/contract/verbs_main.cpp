@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
     subject.cpu_atomics = false;
     subject.any_iova = false;
     subject.exact_errors = false;
+    subject.places_in_order = false;  // the kernel's soft devices copy as memcpy() pleases
     subject.acknowledges = subject.holds_messages = subject.keeps_rights = !iwarp;
     subject.tells_solicited = subject.either_side_begins = !iwarp;
     compat::contract::set_subject(subject);
