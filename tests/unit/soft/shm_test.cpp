@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Requests between two processes of one host that do not go through the socket. The contract's
 // tests run over this way as well (contract.soft_shm.*); here is what takes a second process.
+#include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -95,12 +99,15 @@ struct End {
     }
 };
 
+/// What the writer gives up before it begins.
+enum class Apart : int { not_at_all, another_user, rights_over_others, process_numbers };
+
 struct Fixture {
     int file = -1;
     int behind_memory = -1;
     std::string path;  ///< of the file behind the memory
     std::optional<std::uint32_t> key;
-    uid_t writer = getuid();
+    Apart writer = Apart::not_at_all;
     Shared* shared = nullptr;
     std::byte* memory = nullptr;
     std::unique_ptr<MemoryRegion> region;
@@ -164,6 +171,7 @@ int teardown(void** state) {
     }
     fixture->region.reset();
     fixture->end.reset();
+    prctl(PR_SET_DUMPABLE, 1);
     munmap(fixture->memory, kLength);
     munmap(fixture->shared, sizeof(Shared));
     close(fixture->file);
@@ -185,7 +193,7 @@ void check(bool good) {
 }
 
 /// Writes as fast as it can to what it is told of, over a new connection after each error, until it
-/// is told to stop.
+/// is told to stop. One at a time: behind one that is on its way none goes directly.
 void write_until_error(Shared& shared, std::byte* source, std::size_t length) {
     End end;
     end.make();
@@ -198,6 +206,7 @@ void write_until_error(Shared& shared, std::byte* source, std::size_t length) {
     check(end.id->connect({}).has_value());
     check(end.channel->get_event()->type == CmEventType::established);
     bool failed = false;
+    bool on_its_way = false;
     while (!shared.stop && !failed) {
         const Sge sge{source, static_cast<std::uint32_t>(length), region->lkey()};
         WorkRequest request;
@@ -206,9 +215,10 @@ void write_until_error(Shared& shared, std::byte* source, std::size_t length) {
         request.sges = {&sge, 1};
         request.rkey = shared.rkey;
         request.remote_address = shared.address;
-        (void)end.qp->post_send({&request, 1});
+        if (!on_its_way) on_its_way = end.qp->post_send({&request, 1}).has_value();
         WorkCompletion wc;
-        while (!failed && *end.cq->poll({&wc, 1}) == 1) {
+        if (*end.cq->poll({&wc, 1}) == 1) {
+            on_its_way = false;
             failed = wc.status != WcStatus::success;
             if (!failed) ++shared.written;
         }
@@ -217,9 +227,49 @@ void write_until_error(Shared& shared, std::byte* source, std::size_t length) {
     }
 }
 
-int be_the_writer(int file, std::size_t length, uid_t user) {
+void be_nobody() {
+    constexpr uid_t kNobody = 65534;
+    check(setresuid(kNobody, kNobody, kNobody) == 0);
+}
+
+/// As root before this, a process may trace whom it likes.
+void give_up_rights() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> rights{};
+    check(syscall(SYS_capget, &header, rights.data()) == 0);
+    for (auto& word : rights) word.effective = 0;
+    check(syscall(SYS_capset, &header, rights.data()) == 0);
+}
+
+bool leave_process_numbers() {
+    return unshare(getuid() == 0 ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID) == 0;
+}
+
+/// The child goes on as process 1; this one ends as it does.
+void be_process_one() {
+    check(leave_process_numbers());
+    const pid_t one = fork();
+    if (one == 0) {
+        check(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getpid() == 1);
+        return;
+    }
+    int status = 0;
+    check(waitpid(one, &status, 0) == one);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+void keep_apart(Apart how) {
+    switch (how) {
+        case Apart::not_at_all: return;
+        case Apart::another_user: return be_nobody();
+        case Apart::rights_over_others: return give_up_rights();
+        case Apart::process_numbers: return be_process_one();
+    }
+}
+
+int be_the_writer(int file, std::size_t length, Apart how) {
     alarm(120 + static_cast<unsigned>(rounds()) / 50);
-    if (user != getuid()) check(setresuid(user, user, user) == 0);
+    keep_apart(how);
     Shared& shared = *map_shared(file);
     std::vector<std::byte> source(kLength, std::byte{0x55});
     while (!shared.stop) {
@@ -257,10 +307,10 @@ void start(Fixture& fixture, std::size_t length) {
     fixture.shared->port = fixture.end->listener->local_address().port();
     const std::string file = std::to_string(fixture.file);
     const std::string bytes = std::to_string(length);
-    const std::string user = std::to_string(fixture.writer);
+    const std::string how = std::to_string(static_cast<int>(fixture.writer));
     fixture.child = fork();
     if (fixture.child == 0) {
-        execl("/proc/self/exe", "shm_test", file.c_str(), bytes.c_str(), user.c_str(), nullptr);
+        execl("/proc/self/exe", "shm_test", file.c_str(), bytes.c_str(), how.c_str(), nullptr);
         _exit(127);
     }
     assert_true(eventually([&] {
@@ -307,17 +357,29 @@ void write_by_the_stream(Fixture& fixture) {
 
 /// Whatever the kernel would allow, one of the two may not look at the other.
 void another_user_goes_by_the_stream(void** state) {
-    constexpr uid_t kNobody = 65534;
     if (getuid() != 0) skip();
-    of(state).writer = kNobody;
+    of(state).writer = Apart::another_user;
     write_by_the_stream(of(state));
 }
 
 void process_that_nobody_may_trace_is_reached_by_the_stream(void** state) {
-    if (getuid() == 0) skip();
     assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+    of(state).writer = Apart::rights_over_others;
     write_by_the_stream(of(state));
-    assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
+}
+
+bool may_leave_process_numbers() {
+    int status = -1;
+    const pid_t trial = fork();
+    if (trial == 0) _exit(leave_process_numbers() ? 0 : 1);
+    return waitpid(trial, &status, 0) == trial && status == 0;
+}
+
+/// In a container, say: the number that either tells is somebody else's for the other.
+void process_that_is_numbered_elsewhere_goes_by_the_stream(void** state) {
+    if (!may_leave_process_numbers()) skip();
+    of(state).writer = Apart::process_numbers;
+    write_by_the_stream(of(state));
 }
 
 /// The writer is told of every new key at once, and so it is in the middle of a write as a rule.
@@ -381,7 +443,7 @@ int main(int argc, char** argv) {
     setenv("FABRIC_COMPAT_SHM", "1", 1);
     if (argc == 4)
         return be_the_writer(std::atoi(argv[1]), std::strtoul(argv[2], nullptr, 10),
-                             static_cast<uid_t>(std::strtoul(argv[3], nullptr, 10)));
+                             static_cast<Apart>(std::atoi(argv[3])));
     const CMUnitTest tests[] = {
         TEST(writes_reach_a_target_that_does_nothing),
         TEST(no_byte_arrives_after_deregistration),
@@ -390,6 +452,9 @@ int main(int argc, char** argv) {
         TEST(another_user_goes_by_the_stream),
         TEST_ON(setup_memfd, another_user_goes_by_the_stream),
         TEST(process_that_nobody_may_trace_is_reached_by_the_stream),
+        TEST_ON(setup_memfd, process_that_nobody_may_trace_is_reached_by_the_stream),
+        TEST(process_that_is_numbered_elsewhere_goes_by_the_stream),
+        TEST_ON(setup_memfd, process_that_is_numbered_elsewhere_goes_by_the_stream),
         TEST_ON(setup_memfd, file_is_written_without_the_kernel),
         TEST_ON(setup_closed_file, file_is_written_without_the_kernel),
         TEST_ON(setup_requested_key, file_is_written_without_the_kernel),
