@@ -50,13 +50,17 @@ std::span<Sge> ReceiveQueue::sges_of(const Record& record) noexcept {
 Status ReceiveQueue::open(QueuePair& qp) noexcept {
     const std::lock_guard lock(lock_);
     qp_ = &qp;
-    return post_held();
+    Status posted = post_held();
+    update_chain();
+    return posted;
 }
 
 Status ReceiveQueue::open(SharedReceiveQueue& srq) noexcept {
     const std::lock_guard lock(lock_);
     srq_ = &srq;
-    return post_held();
+    Status posted = post_held();
+    update_chain();
+    return posted;
 }
 
 Status ReceiveQueue::attach(TrackedCq& cq) noexcept try {
@@ -78,11 +82,15 @@ void ReceiveQueue::detach(TrackedCq& cq) noexcept {
     if (chained_) cq.count_chained(-1);
 }
 
-/// From now on receives depend on progress.
-void ReceiveQueue::chain() noexcept {
-    if (!chained_)
-        for (TrackedCq* cq : cqs_) cq->count_chained(1);
-    chained_ = true;
+/// While a buffer for several messages is with the device, or a receive waits behind one, receives
+/// depend on progress.
+void ReceiveQueue::update_chain() noexcept {
+    const bool opened = qp_ != nullptr || srq_ != nullptr;
+    const bool chains = opened && (multiple_posted_ || held_first_ != nullptr);
+    if (chains != chained_)
+        for (TrackedCq* cq : cqs_) cq->count_chained(chains ? 1 : -1);
+    chained_ = chains;
+    if (!chains) return;
     for (TrackedCq* cq : cqs_) cq->attend();
 }
 
@@ -92,6 +100,7 @@ void ReceiveQueue::close() noexcept {
     srq_ = nullptr;
     held_first_ = held_last_ = nullptr;
     multiple_posted_ = false;
+    update_chain();
     for (std::uint32_t at = depth_; at != 0; --at)
         if (records_[at - 1].state != State::free) finish(records_[at - 1], Trace::kDropped, 0);
 }
@@ -173,7 +182,7 @@ Status ReceiveQueue::post(const Receive& receive) noexcept {
         free(record);
         return posted;
     }
-    if (receive.multiple) chain();
+    update_chain();
     std::uint64_t bytes = 0;
     for (const LocalBuffer& buffer : receive.local) bytes += buffer.length;
     statistics_->post(Stat::receives, bytes);
@@ -239,6 +248,7 @@ Completion ReceiveQueue::take(Record& record, const WorkCompletion& wc, bool& wa
     }
     if (held_first_ != nullptr && (qp_ != nullptr || srq_ != nullptr))
         static_cast<void>(post_held());  // a full queue: the next completion tries again
+    update_chain();
     return out;
 }
 
@@ -303,6 +313,7 @@ Result<Completion> ReceiveQueue::cancel(void* context) noexcept {
     finish(*record, wc_status_text(WcStatus::flushed), 0);
     if (held_first_ != nullptr && (qp_ != nullptr || srq_ != nullptr))
         static_cast<void>(post_held());
+    update_chain();
     return out;
 }
 

@@ -103,7 +103,7 @@ private:
     Status post_to_device(Record& record) noexcept;
     Status post_held() noexcept;
     void hold(Record& record) noexcept;
-    void chain() noexcept;
+    void update_chain() noexcept;
     void free(Record& record) noexcept;
     void trace_post(const Receive& receive, std::uint64_t number, std::uint64_t bytes,
                     std::uint64_t at) noexcept;
@@ -130,7 +130,7 @@ private:
     std::uint64_t next_number_ = 1;
     std::uint64_t min_multiple_ = 64;
     bool multiple_posted_ = false;
-    bool chained_ = false;  ///< since the first buffer for several messages
+    bool chained_ = false;  ///< the CQs know that receives depend on progress
     std::vector<TrackedCq*> cqs_;
     std::unique_ptr<Trace> trace_;  ///< null: none is wanted
     Statistics statistics_;

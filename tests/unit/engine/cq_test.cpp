@@ -265,6 +265,24 @@ void a_buffer_for_several_messages_takes_the_next_although_nobody_reads(void** s
     assert_int_equal(read_all(rig).size(), 3);
 }
 
+void a_buffer_for_several_messages_is_watched_no_longer_than_it_is_posted(void** state) {
+    Rig& rig = of(state);
+    connect(rig);
+    for (std::size_t round = 0; round < 2; ++round) {
+        assert_int_equal(rig.cq->look(), DriveNext::leave);
+        const LocalBuffer local{rig.memory.data(), 128, 9};
+        const Receive receive{.local = {&local, 1}, .context = context_of(1), .multiple = true};
+        assert_true(rig.receive->post(receive).has_value());
+        assert_int_equal(rig.cq->look(), DriveNext::sleep);
+        rig.fake().complete_receive({.wr_id = rig.fake().posted_receives.at(round).wr_id,
+                                     .opcode = WcOpcode::receive,
+                                     .receive_side = true,
+                                     .byte_length = 128});
+        assert_int_equal(read_all(rig).size(), 1);
+    }
+    assert_int_equal(rig.cq->look(), DriveNext::leave);
+}
+
 void what_waits_leaves_once_a_program_reads_that_let_entries_pile_up(void** state) {
     Rig& rig = of(state);
     connect(rig, {.automatic = true});
@@ -417,6 +435,7 @@ int main() {
         RIGGED(what_waits_behind_a_fence_leaves_although_nobody_reads),
         RIGGED(a_buffer_for_several_messages_takes_the_next_although_nobody_reads),
         RIGGED(what_waits_leaves_once_a_program_reads_that_let_entries_pile_up),
+        RIGGED(a_buffer_for_several_messages_is_watched_no_longer_than_it_is_posted),
         RIGGED(nothing_is_watched_without_need),
         RIGGED(a_counter_polls_the_queues_it_is_attached_to),
         cmocka_unit_test(a_counter_wakes_only_who_waits),
