@@ -47,8 +47,10 @@ public:
     /// The same, translated, of calls without flags; entry is left to the endpoint.
     [[nodiscard]] core::OpFlags plain() const noexcept { return plain_; }
     [[nodiscard]] core::OpFlags injecting() const noexcept {
-        return plain_.has(core::OpFlag::commit) ? core::OpFlag::inject | core::OpFlag::commit
-                                                : core::OpFlags(core::OpFlag::inject);
+        core::OpFlags flags = core::OpFlag::inject;
+        for (const core::OpFlag level : {core::OpFlag::commit, core::OpFlag::deliver})
+            if (plain_.has(level)) flags |= level;
+        return flags;
     }
     [[nodiscard]] core::MessageFlags plain_message() const noexcept { return plain_message_; }
 

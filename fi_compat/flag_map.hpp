@@ -45,10 +45,11 @@ inline constexpr std::array kOpFlags{
     OpFlagRow{FI_MORE, core::OpFlag::more, OpFlagRow::Granted::always},
     OpFlagRow{FI_FENCE, core::OpFlag::fence, OpFlagRow::Granted::with_fence,
               core::MessageFlag::fence},
-    // The device's completions say that the bytes are in place: all that these ask for, or more.
+    // The device's completions say all that these ask for, or more.
     OpFlagRow{FI_INJECT_COMPLETE, {}, OpFlagRow::Granted::always},
     OpFlagRow{FI_TRANSMIT_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_DELIVERY_COMPLETE, {}, OpFlagRow::Granted::always, core::MessageFlag::delivered},
+    OpFlagRow{FI_DELIVERY_COMPLETE, core::OpFlag::deliver, OpFlagRow::Granted::always,
+              core::MessageFlag::delivered},
     OpFlagRow{FI_MATCH_COMPLETE, {}, OpFlagRow::Granted::always, core::MessageFlag::delivered},
     OpFlagRow{FI_COMMIT_COMPLETE, core::OpFlag::commit, OpFlagRow::Granted::with_commit,
               core::MessageFlag::delivered},

@@ -62,11 +62,14 @@ struct DeviceRow {
     bool core::Limits::*ability;
     std::uint64_t caps;
     std::uint64_t tx_op_flags;
+    std::uint64_t tx_op_flags_msg;  ///< of connected endpoints
 };
 constexpr std::array kDeviceRows{
-    DeviceRow{&core::Limits::remote_access_events, FI_RMA_EVENT, 0},
-    // without a native flush nobody can promise what the target's memory holds
-    DeviceRow{&core::Limits::flush, FI_RMA_PMEM, FI_COMMIT_COMPLETE | FI_DELIVERY_COMPLETE},
+    // hardware tells nobody; what upstream's providers have there lacks it as well
+    DeviceRow{&core::Limits::remote_access_events, FI_RMA_EVENT, 0, 0},
+    // without a native flush nobody can promise what the target's memory holds, unless both ends
+    // are ours: connectionless endpoints look behind their writes
+    DeviceRow{&core::Limits::flush, FI_RMA_PMEM, FI_COMMIT_COMPLETE, FI_DELIVERY_COMPLETE},
 };
 
 const TypeRow& row_of(fi_ep_type type) {
@@ -221,6 +224,7 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
         if (limits.*needs.ability) continue;
         missing_caps |= needs.caps;
         missing_flags |= needs.tx_op_flags;
+        if (type == FI_EP_MSG) missing_flags |= needs.tx_op_flags_msg;
     }
     // Connectionless endpoints register what comes without a descriptor.
     if (!limits.unregistered_local) (type == FI_EP_RDM ? mr_helpful : mr_needed) |= FI_MR_LOCAL;

@@ -33,6 +33,7 @@ enum class OpFlag : std::uint8_t {
     fence = 8,       ///< starts when all earlier operations have completed
     commit = 16,     ///< writes: complete when the bytes are durable at the target
     solicited = 32,  ///< raises a solicited event at the target
+    deliver = 64,    ///< writes: complete when the bytes are in place at the target
 };
 using OpFlags = Flags<OpFlag>;
 constexpr OpFlags operator|(OpFlag left, OpFlag right) {

@@ -19,7 +19,8 @@ bool has_remote(Opcode opcode) noexcept {
 }  // namespace
 
 Splitter::Splitter(const Operation& operation, const SplitLimits& limits) noexcept
-    : max_message_(limits.max_message),
+    : probe_(&limits.probe),
+      max_message_(limits.max_message),
       left_(operation.length),
       max_sge_(std::min<std::uint32_t>(
           operation.opcode == Opcode::read ? limits.max_sge_read : limits.max_sge, kMaxSegments)),
@@ -54,7 +55,8 @@ std::uint64_t Splitter::skip_alike(const Operation& operation) noexcept {
 
 WorkRequest Splitter::next(const Operation& operation,
                            std::span<Sge, kMaxSegments> storage) noexcept {
-    return phase_ == Phase::flush ? next_flush(operation) : next_transfer(operation, storage);
+    if (phase_ == Phase::flush) return next_flush(operation);
+    return phase_ == Phase::probe ? next_probe(storage) : next_transfer(operation, storage);
 }
 
 /// The most bytes that the next work request may move.
@@ -113,9 +115,10 @@ WorkRequest Splitter::next_transfer(const Operation& operation,
 }
 
 void Splitter::after_transfer(const Operation& operation) noexcept {
-    const bool commits = operation.flags.has(OpFlag::commit) && operation.length != 0 &&
-                         kind_of(operation.opcode) == OpKind::write;
-    phase_ = commits ? Phase::flush : Phase::finished;
+    const bool writes = operation.length != 0 && kind_of(operation.opcode) == OpKind::write;
+    const bool commits = writes && operation.flags.has(OpFlag::commit);
+    const bool probes = writes && operation.flags.has(OpFlag::deliver) && probe_->sink.length != 0;
+    phase_ = commits ? Phase::flush : probes ? Phase::probe : Phase::finished;
     remote_at_ = 0;
     while (commits && operation.remote[remote_at_].length == 0) ++remote_at_;
 }
@@ -132,6 +135,15 @@ WorkRequest Splitter::next_flush(const Operation& operation) noexcept {
     } while (remote_at_ < operation.remote.size() && operation.remote[remote_at_].length == 0);
     if (remote_at_ == operation.remote.size()) phase_ = Phase::finished;
     return request;
+}
+
+WorkRequest Splitter::next_probe(std::span<Sge, kMaxSegments> storage) noexcept {
+    phase_ = Phase::finished;
+    storage[0] = probe_->sink;
+    return {.opcode = Opcode::read,
+            .rkey = probe_->rkey,
+            .remote_address = probe_->remote_address,
+            .sges = storage.first(1)};
 }
 
 }  // namespace compat::core

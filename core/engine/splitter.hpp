@@ -12,14 +12,23 @@
 
 namespace compat::core {
 
+/// A byte that the peer lets us read, and where it goes. What has been read was read behind every
+/// write before it: these are in place.
+struct DeliveryProbe {
+    std::uint64_t remote_address = 0;
+    std::uint32_t rkey = 0;
+    Sge sink{};  ///< of no bytes: there is none, a write's completion says as much already
+};
+
 struct SplitLimits {
     std::uint32_t max_sge = 1;  ///< sends, writes
     std::uint32_t max_sge_read = 1;
     std::uint64_t max_message = 0;  ///< bytes in one work request
+    DeliveryProbe probe{};          ///< of operations with OpFlag::deliver
 };
 
 /// Keeps its place between calls, so that a very long operation can be posted piece by piece. The
-/// operation's spans must outlive it.
+/// operation's spans and the limits must outlive it.
 class Splitter {
 public:
     Splitter() = default;
@@ -34,7 +43,7 @@ public:
     static std::size_t count(const Operation& operation, const SplitLimits& limits) noexcept;
 
 private:
-    enum class Phase : std::uint8_t { transfer, flush, finished };
+    enum class Phase : std::uint8_t { transfer, flush, probe, finished };
 
     std::uint64_t room(const Operation& operation) const noexcept;
     std::size_t fill(const Operation& operation, std::span<Sge, kMaxSegments> storage,
@@ -42,9 +51,11 @@ private:
     WorkRequest next_transfer(const Operation& operation,
                               std::span<Sge, kMaxSegments> storage) noexcept;
     WorkRequest next_flush(const Operation& operation) noexcept;
+    WorkRequest next_probe(std::span<Sge, kMaxSegments> storage) noexcept;
     void after_transfer(const Operation& operation) noexcept;
     std::uint64_t skip_alike(const Operation& operation) noexcept;
 
+    const DeliveryProbe* probe_ = nullptr;
     std::uint64_t max_message_ = 0;
     std::uint64_t left_ = 0;         ///< bytes not yet cut
     std::uint64_t local_done_ = 0;   ///< bytes of the current buffer

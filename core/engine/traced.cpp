@@ -40,7 +40,8 @@ FlagText::FlagText(OpFlags flags) noexcept
                 {flags.has(OpFlag::more), "more"},
                 {flags.has(OpFlag::fence), "fence"},
                 {flags.has(OpFlag::commit), "commit"},
-                {flags.has(OpFlag::solicited), "solicited"}}) {}
+                {flags.has(OpFlag::solicited), "solicited"},
+                {flags.has(OpFlag::deliver), "deliver"}}) {}
 
 FlagText::FlagText(SendFlags flags) noexcept
     : FlagText({{flags.has(SendFlag::signaled), "signaled"},

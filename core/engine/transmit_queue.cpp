@@ -284,7 +284,7 @@ void TransmitQueue::stage_pieces(const Operation& operation, Splitter& splitter)
     const bool inlines = operation.flags.has(OpFlag::inject) && operation.length <= max_inline_;
     while (!splitter.finished() && free_requests() != 0) {
         WorkRequest request = splitter.next(operation, scratch);
-        if (inlines) request.flags |= SendFlag::inlined;
+        if (inlines && request.opcode != Opcode::read) request.flags |= SendFlag::inlined;
         const bool last = splitter.finished();
         // Whoever polls the last piece must find the end.
         if (last) record(number).wr_end.store(wr_tail_ + 1, std::memory_order_release);

@@ -62,6 +62,11 @@ public:
         if (trace_) trace_->set_peer(peer);
     }
     void open(QueuePair& qp) noexcept;
+    /// Before the first post: what says at this peer that writes are in place.
+    void set_probe(const DeliveryProbe& probe) noexcept {
+        split_.probe = probe;
+        if (probe.sink.length != 0) special_ |= OpFlag::deliver;
+    }
     /// No completion of the QP may arrive any more: to be called with the CQ's lock held, after the
     /// QP has been destroyed. Posts are wrong_state from now on.
     void close() noexcept;
@@ -220,6 +225,7 @@ private:
     std::uint32_t staged_ = 0;
     std::uint32_t deferred_ = 0;
     bool direct_ = false;  ///< open, and nothing staged or deferred: a post may go straight out
+    OpFlags special_ = OpFlag::more | OpFlag::fence | OpFlag::commit;  ///< not for straight posts
     std::array<Counter*, kKinds + 1> counters_{};  ///< the last is always null: OpKind::count_
     std::array<bool, kKinds> watched_{};           ///< by a counter or a trace: is always signaled
     std::unique_ptr<Trace> trace_;                 ///< null: none is wanted
@@ -255,7 +261,7 @@ private:
 /// What an operation asks of the device, by OpFlags::bits(); those that only the engine knows have
 /// no effect.
 constexpr auto kAskedOfDevice = [] {
-    std::array<SendFlags, 64> table;
+    std::array<SendFlags, 128> table;
     for (std::size_t bits = 0; bits < table.size(); ++bits) {
         const OpFlags flags(static_cast<std::uint8_t>(bits));
         if (flags.has(OpFlag::inject)) table[bits] |= SendFlag::inlined;
@@ -290,14 +296,13 @@ template <class Refuse>
                                                        const Refuse& refuse) noexcept
     -> decltype(refuse(Error{})) {
     using Answer = decltype(refuse(Error{}));
-    constexpr OpFlags kSpecial = OpFlag::more | OpFlag::fence | OpFlag::commit;
     const OpKind kind = kind_of(operation.opcode);
     const bool entry = operation.flags.has(OpFlag::entry);
     lock_.lock();
     if (trace_) [[unlikely]]
         posted_at_ = Trace::now();
     const std::uint64_t longest = operation.flags.has(OpFlag::inject) ? max_inline_ : simple_max_;
-    const bool usual = direct_ && !operation.flags.has_any(kSpecial) &&
+    const bool usual = direct_ && !operation.flags.has_any(special_) &&
                        operation.local.length <= longest && free_requests() != 0 &&
                        (!entry || space_->reserve());
     if (!usual) [[unlikely]] {

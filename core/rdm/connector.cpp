@@ -63,12 +63,21 @@ Error as_unreachable(const Error& error) noexcept {
 }  // namespace
 
 Hello Endpoint::hello(bool extra) const noexcept {
-    return {.name = name_,
-            .instance = instance_,
-            .extra = extra,
-            .data_buffers = kDataBuffers,
-            .control_buffers = kControlBuffers,
-            .buffer_length = kBufferLength};
+    Hello out{.name = name_,
+              .instance = instance_,
+              .extra = extra,
+              .data_buffers = kDataBuffers,
+              .control_buffers = kControlBuffers,
+              .buffer_length = kBufferLength};
+    delivery_.describe(out);
+    return out;
+}
+
+/// What the peer gives us with the connection.
+void Endpoint::take_offer(Connection& connection, const Hello& said) noexcept {
+    connection.data.allowed = said.data_buffers;
+    connection.control.allowed = said.control_buffers;
+    connection.transmit->set_probe(delivery_.at(said));
 }
 
 /// Where requests to the peer come from, so that it sees the host that we call ourselves; empty:
@@ -235,8 +244,7 @@ Status Endpoint::accept(Peer& peer, const Hello& said, std::unique_ptr<CmId> req
     if (!made) return failure(made.error());
     Connection& connection = **made;
     connection.state = Connection::State::accepting;
-    connection.data.allowed = said.data_buffers;
-    connection.control.allowed = said.control_buffers;
+    take_offer(connection, said);
     const auto bytes = encode(hello(false));
     Status accepted = connection.id->migrate(*cm_channel_);
     if (accepted) accepted = connection.id->accept({.private_data = bytes});
@@ -269,8 +277,7 @@ void Endpoint::on_established(Connection& connection, CmEvent& event) noexcept {
     const auto said = parse_hello(event.private_data);
     if (!said) return on_failed(connection);
     connection.peer.refusals = 0;
-    connection.data.allowed = said->data_buffers;
-    connection.control.allowed = said->control_buffers;
+    take_offer(connection, *said);
     connection.state = Connection::State::open;
     // The peer takes us for nobody until it hears of us, and does not send first.
     connection.owes_permit = true;

@@ -54,6 +54,8 @@ Status Endpoint::start() noexcept {
     MessageQueue* const receives = own_receives_ ? own_receives_.get() : attr_.receives;
     matcher_ = static_cast<Matcher*>(receives);
     slots_.prepare(limits_.unregistered_local ? nullptr : attr_.pd, kMaxSlots);
+    if (!limits_.unregistered_local)
+        if (Status prepared = delivery_.prepare(*attr_.pd, limits_); !prepared) return prepared;
     const std::uint32_t depth =
         is_iwarp_nic() ? std::min(kIwarpDepth, limits_.max_cqe) : kFirstDepth;
     auto cq = TrackedCq::create(

@@ -8,6 +8,7 @@
 //   sender.cpp     posts of the program; their completions
 //   receiver.cpp   messages that arrive; what a receive gets of them
 //   pull.cpp       rendezvous at the receiver, acknowledgements
+//   delivery.cpp   what is read behind writes that shall be in place
 //   written.cpp    writes with more data than the device's immediate data can hold
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "core/engine/progress_source.hpp"
 #include "core/engine/progress_thread.hpp"
 #include "core/rdm/connection.hpp"
+#include "core/rdm/delivery.hpp"
 #include "core/rdm/endpoint.hpp"
 #include "core/rdm/pools.hpp"
 
@@ -112,6 +114,7 @@ private:
     void on_refused(Connection& connection, const CmEvent& event) noexcept;
     void on_failed(Connection& connection) noexcept;
     [[nodiscard]] Hello hello(bool extra) const noexcept;
+    void take_offer(Connection& connection, const Hello& said) noexcept;
 
     // life.cpp
     Result<Connection*> make_connection(Peer& peer, std::unique_ptr<CmId> id) noexcept;
@@ -225,6 +228,7 @@ private:
     bool is_source_ = false;
 
     MessageSource message_source_;
+    Delivery delivery_;
     SlotPool slots_;
     TransferPool transfers_;
     std::size_t unexpected_bytes_ = 0;

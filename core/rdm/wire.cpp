@@ -7,7 +7,7 @@ namespace compat::core::rdm {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x66637264;  // "fcrd"
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kHostLength = 16;
 constexpr std::uint8_t kIpv4 = 4;
 constexpr std::uint8_t kIpv6 = 6;
@@ -79,7 +79,8 @@ bool is_buffer_count(std::uint32_t count) noexcept {
 
 }  // namespace
 
-// magic 4, version 1, family 1, port 2, host 16, instance 8, data 4, control 4, length 4
+// magic 4, version 1, family 1, port 2, host 16, instance 8, data 4, control 4, length 4,
+// probe rkey 4, probe address 8
 std::array<std::byte, kHelloLength> encode(const Hello& hello) noexcept {
     std::array<std::byte, kHelloLength> bytes{};
     std::byte* const out = bytes.data();
@@ -91,6 +92,8 @@ std::array<std::byte, kHelloLength> encode(const Hello& hello) noexcept {
     put(out + 32, hello.data_buffers);
     put(out + 36, hello.control_buffers);
     put(out + 40, hello.buffer_length);
+    put(out + 44, hello.probe_rkey);
+    put(out + 48, hello.probe_address);
     return bytes;
 }
 
@@ -105,7 +108,9 @@ std::optional<Hello> parse_hello(std::span<const std::byte> bytes) noexcept {
                       .extra = (in[5] & kExtra) != std::byte{0},
                       .data_buffers = get<std::uint32_t>(in + 32),
                       .control_buffers = get<std::uint32_t>(in + 36),
-                      .buffer_length = get<std::uint32_t>(in + 40)};
+                      .buffer_length = get<std::uint32_t>(in + 40),
+                      .probe_rkey = get<std::uint32_t>(in + 44),
+                      .probe_address = get<std::uint64_t>(in + 48)};
     const bool sane = is_buffer_count(hello.data_buffers) &&
                       is_buffer_count(hello.control_buffers) &&
                       hello.buffer_length >= kBufferLength;

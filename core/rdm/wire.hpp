@@ -23,8 +23,12 @@ struct Hello {
     std::uint32_t data_buffers = 0;     ///< posted for messages of the other side
     std::uint32_t control_buffers = 0;  ///< likewise, for acknowledgements
     std::uint32_t buffer_length = 0;    ///< bytes of each
+    /// What may be read to see that earlier writes are in place; on devices whose completions say
+    /// so it is of no use.
+    std::uint32_t probe_rkey = 0;
+    std::uint64_t probe_address = 0;
 };
-constexpr std::size_t kHelloLength = 44;  // a request's private data on InfiniBand: 56
+constexpr std::size_t kHelloLength = 56;  // a request's private data on InfiniBand
 
 std::array<std::byte, kHelloLength> encode(const Hello& hello) noexcept;
 std::optional<Hello> parse_hello(std::span<const std::byte> bytes) noexcept;

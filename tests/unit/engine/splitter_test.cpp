@@ -149,6 +149,37 @@ void a_commit_flushes_every_range_after_the_writes(void**) {
     assert_int_equal(pieces.requests[3].flush_length, 20);
 }
 
+void a_delivered_write_ends_with_a_read_of_the_probe(void**) {
+    SplitLimits limits = kLimits;
+    limits.probe = {.remote_address = 0x7000, .rkey = 5, .sink = {at(0x3000), 1, 6}};
+    const LocalBuffer local{at(0x1000), 1500, 7};
+    const RemoteRange remote{0x9000, 1500, 42};
+    Operation operation{.opcode = Opcode::write,
+                        .flags = OpFlag::deliver,
+                        .local = {&local, 1},
+                        .remote = {&remote, 1},
+                        .length = 1500};
+    const Pieces pieces = split(operation, limits);
+    assert_int_equal(Splitter::count(operation, limits), 3);
+    assert_int_equal(pieces.requests.size(), 3);
+    assert_int_equal(pieces.requests[1].opcode, Opcode::write);
+    assert_int_equal(pieces.requests[2].opcode, Opcode::read);
+    assert_int_equal(pieces.requests[2].remote_address, 0x7000);
+    assert_int_equal(pieces.requests[2].rkey, 5);
+    assert_int_equal(pieces.sges[2].size(), 1);
+    assert_ptr_equal(pieces.sges[2][0].address, at(0x3000));
+    assert_int_equal(pieces.sges[2][0].lkey, 6);
+    // What brings its own answer needs none, nor does a device that says it by itself.
+    assert_int_equal(Splitter::count(operation, kLimits), 2);
+    operation.flags = {};
+    assert_int_equal(Splitter::count(operation, limits), 2);
+    operation.flags = OpFlag::deliver;
+    operation.opcode = Opcode::read;
+    assert_int_equal(Splitter::count(operation, limits), 2);
+    const Operation nothing{.opcode = Opcode::write, .flags = OpFlag::deliver};
+    assert_int_equal(Splitter::count(nothing, limits), 1);
+}
+
 void a_commit_of_nothing_flushes_nothing(void**) {
     const RemoteRange remote{0x9000, 0, 1};
     const Operation operation{
@@ -236,6 +267,7 @@ int main() {
         cmocka_unit_test(reads_keep_to_the_sges_that_a_read_may_have),
         cmocka_unit_test(a_buffer_beyond_four_gigabytes_is_cut_into_sges),
         cmocka_unit_test(a_commit_flushes_every_range_after_the_writes),
+        cmocka_unit_test(a_delivered_write_ends_with_a_read_of_the_probe),
         cmocka_unit_test(a_commit_of_nothing_flushes_nothing),
         cmocka_unit_test(every_byte_goes_to_its_place_whatever_the_lists),
     };

@@ -262,6 +262,34 @@ void a_short_injected_source_goes_inline(void** state) {
     assert_int_equal(static_cast<int>(rig.posted()[0].inline_bytes[kMaxInline - 1]), 0x5a);
 }
 
+void a_delivered_write_completes_with_the_read_behind_it(void** state) {
+    Rig& rig = of(state);
+    connect(rig);
+    rig.transmit->set_probe({.remote_address = 1, .rkey = 2, .sink = {rig.memory.data(), 1, 3}});
+    constexpr OpFlags kDelivered = OpFlag::entry | OpFlag::inject | OpFlag::deliver;
+    assert_true(post_write(rig, kDelivered, 1).has_value());
+    assert_int_equal(rig.posted().size(), 2);
+    assert_true(rig.posted()[0].request.flags.has(SendFlag::inlined));
+    assert_false(is_signaled(rig, 0));
+    assert_int_equal(rig.posted()[1].request.opcode, Opcode::read);
+    assert_false(rig.posted()[1].request.flags.has(SendFlag::inlined));
+    assert_true(is_signaled(rig, 1));
+    finish(rig, 1);
+    const auto entries = read_all(rig);
+    assert_int_equal(entries.size(), 1);
+    assert_ptr_equal(entries[0].context, context_of(1));
+    assert_int_equal(entries[0].kind, CompletionKind::write);
+    // Of a write that is refused nobody hears twice.
+    assert_true(post_write(rig, OpFlag::entry | OpFlag::deliver, 2).has_value());
+    finish(rig, 2, WcStatus::remote_access_error);
+    finish(rig, 3, WcStatus::flushed);
+    Completion failed;
+    assert_true(rig.cq->read_error(failed));
+    assert_ptr_equal(failed.context, context_of(2));
+    assert_int_equal(failed.status, WcStatus::remote_access_error);
+    assert_false(rig.cq->read_error(failed));
+}
+
 void a_longer_injected_source_is_copied_and_the_copy_is_registered(void** state) {
     Rig& rig = of(state);
     connect(rig);
@@ -521,6 +549,7 @@ int main() {
         RIGGED(an_operation_longer_than_the_send_queue_goes_piece_by_piece),
         RIGGED(an_operation_longer_than_the_send_queue_that_fails_sends_no_more),
         RIGGED(a_short_injected_source_goes_inline),
+        RIGGED(a_delivered_write_completes_with_the_read_behind_it),
         RIGGED(a_longer_injected_source_is_copied_and_the_copy_is_registered),
         RIGGED(the_copies_of_injected_sources_come_back),
         RIGGED(more_waits_for_the_next_post),

@@ -292,8 +292,8 @@ struct NicRig {
 
     NicRig() { device.current_limits = nic_limits(); }
     ~NicRig() { fi_freeinfo(hints); }
-    std::string refused(std::uint32_t api = kApi) {
-        const fi::Offer offer(verbs, device, FI_EP_MSG, api, hints);
+    std::string refused(std::uint32_t api = kApi, fi_ep_type type = FI_EP_MSG) {
+        const fi::Offer offer(verbs, device, type, api, hints);
         const auto mismatch = fi::find_mismatch(offer, *hints, api);
         return mismatch ? mismatch->hint : "";
     }
@@ -396,6 +396,10 @@ void a_device_without_flush_promises_no_visible_bytes(void** state) {
     rig.hints->domain_attr->mr_mode = kNicMap;
     rig.hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     assert_string_equal(rig.refused().c_str(), "tx_attr->op_flags");
+    // Connectionless endpoints find out by themselves.
+    assert_string_equal(rig.refused(kApi, FI_EP_RDM).c_str(), "");
+    rig.hints->tx_attr->op_flags = FI_COMMIT_COMPLETE;
+    assert_string_equal(rig.refused(kApi, FI_EP_RDM).c_str(), "tx_attr->op_flags");
     rig.hints->tx_attr->op_flags = FI_TRANSMIT_COMPLETE;
     assert_string_equal(rig.refused().c_str(), "");
     rig.hints->caps = FI_RMA | FI_RMA_PMEM;

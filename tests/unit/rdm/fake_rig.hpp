@@ -20,6 +20,8 @@ using test::FakeCmId;
 using test::FakeQp;
 
 constexpr std::uint16_t kPeerPort = 7204;
+constexpr std::uint32_t kPeerProbeKey = 0x9b;
+constexpr std::uint64_t kPeerProbeAddress = 0x7000'1234;
 
 struct FakeRig {
     test::FakeDevice device;
@@ -88,7 +90,9 @@ inline std::string hello(std::uint64_t instance, std::uint16_t port = kPeerPort)
                                     .instance = instance,
                                     .data_buffers = 32,
                                     .control_buffers = 8,
-                                    .buffer_length = rdm::kBufferLength});
+                                    .buffer_length = rdm::kBufferLength,
+                                    .probe_rkey = kPeerProbeKey,
+                                    .probe_address = kPeerProbeAddress});
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

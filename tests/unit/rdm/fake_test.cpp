@@ -243,6 +243,51 @@ void local_memory_without_a_key_gets_one_for_the_time_of_the_operation(void** st
     assert_int_equal(rig.cq->space().occupied(), 1);
 }
 
+void a_delivered_write_ends_when_a_byte_of_the_peer_was_read_behind_it(void** state) {
+    FakeRig& rig = of(state);
+    const AddressIndex peer = connect(rig);
+    const SingleOperation write{.opcode = Opcode::write,
+                                .flags = OpFlag::entry | OpFlag::deliver,
+                                .has_remote = true,
+                                .rkey = 5,
+                                .remote_address = 0x1000,
+                                .local = {&rig, 8, 0x77},
+                                .context = context_of(4)};
+    assert_true(rig.endpoint->post(peer, write).has_value());
+    FakeQp& own = qp(rig);
+    assert_int_equal(own.posted.size(), 2);
+    assert_int_equal(own.posted[0].request.opcode, Opcode::write);
+    const test::PostedSend& probe = own.posted[1];
+    assert_int_equal(probe.request.opcode, Opcode::read);
+    assert_int_equal(probe.request.rkey, kPeerProbeKey);
+    assert_int_equal(probe.request.remote_address, kPeerProbeAddress);
+    own.complete_send({.wr_id = probe.request.wr_id});
+    rig.poll();
+    assert_int_equal(rig.done.size(), 1);
+    assert_int_equal(rig.done[0].kind, CompletionKind::write);
+    assert_ptr_equal(rig.done[0].context, context_of(4));
+}
+
+const test::FakeMr* region_at(FakeRig& rig, std::uint64_t address) {
+    for (const test::FakeMr* region : rig.device.mrs())
+        if (reinterpret_cast<std::uintptr_t>(region->attr.address) == address) return region;
+    return nullptr;
+}
+
+void peers_are_given_a_byte_to_read_and_nothing_to_write(void** state) {
+    FakeRig& rig = of(state);
+    connect(rig);
+    const std::string& said = rig.device.cm_ids().back()->private_data;
+    const auto own = rdm::parse_hello(std::as_bytes(std::span(said)));
+    assert_true(own.has_value());
+    const test::FakeMr* const region = region_at(rig, own->probe_address);
+    assert_non_null(region);
+    assert_int_equal(region->rkey(), own->probe_rkey);
+    assert_int_equal(region->attr.length, 1);
+    assert_true(region->attr.access == (Access::remote_read | Access::read_source));
+    assert_true(qp(rig).attr.access.has(Access::read_source));
+}
+
 void a_write_with_data_takes_a_buffer_of_the_peer(void** state) {
     FakeRig& rig = of(state);
     const AddressIndex peer = connect(rig);
@@ -404,6 +449,8 @@ int main() {
         RIGGED(permissions_bound_what_is_sent),
         RIGGED(freed_buffers_are_announced_before_the_peer_runs_dry),
         RIGGED(local_memory_without_a_key_gets_one_for_the_time_of_the_operation),
+        RIGGED(a_delivered_write_ends_when_a_byte_of_the_peer_was_read_behind_it),
+        RIGGED(peers_are_given_a_byte_to_read_and_nothing_to_write),
         RIGGED(a_write_with_data_takes_a_buffer_of_the_peer),
         RIGGED(data_that_the_device_cannot_carry_comes_behind_the_write),
         RIGGED(a_write_with_such_data_that_fails_says_why_once),

@@ -33,7 +33,8 @@ std::string insisting(std::uint64_t instance, std::uint16_t port = kPeerPort) {
 void what_is_no_request_of_ours_is_refused(void** state) {
     FakeRig& rig = of(state);
     assert_true(rig.open().has_value());
-    for (const std::string& said : {std::string(), std::string(56, 'x'), hello(1).substr(0, 43)}) {
+    for (const std::string& said : {std::string(), std::string(rdm::kHelloLength, 'x'),
+                                    hello(1).substr(0, rdm::kHelloLength - 1)}) {
         rig.ask(said);
         rig.poll();
         assert_int_equal(rig.device.cm_ids().size(), 1);

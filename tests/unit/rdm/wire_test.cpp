@@ -23,7 +23,9 @@ Hello some_hello() {
             .instance = 0x1122334455667788,
             .data_buffers = 32,
             .control_buffers = 8,
-            .buffer_length = kBufferLength};
+            .buffer_length = kBufferLength,
+            .probe_rkey = 0x12345678,
+            .probe_address = 0x1020304050607080};
 }
 
 void a_hello_fits_a_request_of_infiniband_and_comes_back(void**) {
@@ -45,6 +47,8 @@ void a_hello_fits_a_request_of_infiniband_and_comes_back(void**) {
             assert_int_equal(got->data_buffers, 32);
             assert_int_equal(got->control_buffers, 8);
             assert_int_equal(got->buffer_length, kBufferLength);
+            assert_int_equal(got->probe_rkey, 0x12345678);
+            assert_int_equal(got->probe_address, 0x1020304050607080);
         }
     }
 }
