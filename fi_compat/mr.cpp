@@ -54,7 +54,7 @@ Mr::Mr(Domain& domain, const fi_mr_attr& attr)
                         ? reinterpret_cast<std::uintptr_t>(attr.mr_iov[0].iov_base)
                         : 0),
       remote_(has_remote_access(attr.access)) {
-    mem_desc = &keys_;
+    mem_desc = face();
     key = FI_KEY_NOTAVAIL;
 }
 

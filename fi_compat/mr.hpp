@@ -16,7 +16,7 @@ namespace compat::fi {
 
 class Cntr;
 
-/// What fi_mr_desc(3) points at: the data path reads it and nothing else of a region.
+/// What the data path reads of a region.
 struct LocalKeys {
     struct Segment {
         const std::byte* end;
@@ -39,6 +39,12 @@ public:
     /// Errors: those of fi_mr_regattr(3), as negative fabric errnos.
     static int open(Domain& domain, const fi_mr_attr& attr, std::uint64_t flags, fid_mr** mr);
     ~Mr();
+
+    /// Of a descriptor (fi_mr_desc(3)), which is the region itself: with upstream's providers for
+    /// connectionless endpoints it is, too, and programs pass the one for the other.
+    [[nodiscard]] static const LocalKeys& keys(void* desc) noexcept {
+        return of(static_cast<fid_mr*>(desc)).keys_;
+    }
 
     int bind(struct ::fid* object, std::uint64_t flags);
     int control(int command, void* argument) noexcept;

@@ -17,8 +17,7 @@
 namespace compat::fi {
 
 inline std::uint32_t lkey_of(void* desc, const void* address) noexcept {
-    return desc != nullptr ? static_cast<const LocalKeys*>(desc)->of(address)
-                           : core::kUnregisteredLkey;
+    return desc != nullptr ? Mr::keys(desc).of(address) : core::kUnregisteredLkey;
 }
 
 /// Local buffers of one call, those of zero bytes left out.

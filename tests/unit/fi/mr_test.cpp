@@ -207,6 +207,21 @@ void segments_join_or_keep_their_own_local_keys(void** state) {
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
+/// fi_rdm_bw_mt, upstream's own, does so.
+void a_region_may_be_passed_for_its_descriptor(void** state) {
+    EpRig& rig = rig_of(state);
+    rig.device.current_limits.unregistered_local = false;
+    rig.open({.mr_mode = FI_MR_LOCAL});
+    fid_mr* mr = nullptr;
+    assert_int_equal(fi_mr_reg(rig.domain, rig.memory.data(), 64, FI_WRITE, 0, 5, 0, &mr, nullptr),
+                     0);
+    for (void* const desc : {fi_mr_desc(mr), static_cast<void*>(mr)}) {
+        assert_int_equal(fi_write(rig.ep, rig.memory.data(), 8, desc, 0, 0, 1, nullptr), 0);
+        assert_int_equal(rig.last().sges.at(0).lkey, rig.device.mrs().back()->lkey());
+    }
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
 void counters_of_a_region_see_what_peers_do(void** state) {
     EpRig& rig = rig_of(state);
     rig.open_domain({});
@@ -297,6 +312,7 @@ int main() {
         RIGGED(only_flags_that_can_be_kept_are_taken),
         cmocka_unit_test(an_attribute_is_read_as_far_as_the_program_knows_it),
         RIGGED(segments_join_or_keep_their_own_local_keys),
+        RIGGED(a_region_may_be_passed_for_its_descriptor),
         RIGGED(counters_of_a_region_see_what_peers_do),
         RIGGED(counters_of_a_region_need_a_device_that_tells),
         cmocka_unit_test(refreshing_a_region_looks_again_at_its_ranges),
