@@ -19,9 +19,10 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBatch = 16;
 constexpr std::size_t kMostEntries = 2 * kBatch;  // that one batch can give
 constexpr std::uint32_t kMaxSlots = 8192;
-constexpr std::uint32_t kUnbounded = 1U << 30;   // places are reserved in the program's queues
-constexpr std::uint32_t kFirstDepth = 64;        // the device makes room for each QP
-constexpr std::uint32_t kIwarpDepth = 1U << 14;  // where no such queue can be made longer
+constexpr std::uint32_t kUnbounded = 1U << 30;  // places are reserved in the program's queues
+constexpr std::uint32_t kFirstDepth = 64;       // the device makes room for each QP
+// Where no such queue can be made longer: of 190 peers, at a queue size of 256 for the program.
+constexpr std::uint32_t kIwarpDepth = 1U << 16;
 constexpr int kRounds = 8;
 constexpr int kArmRounds = 16;
 // Between looks at the connection manager's channel, a system call each.
