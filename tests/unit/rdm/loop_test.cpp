@@ -469,6 +469,38 @@ void rma_is_one_sided_and_counted(void** state) {
     b.endpoint.reset();
 }
 
+void a_fence_is_no_access_to_the_peer(void** state) {
+    Counter remote_writes;
+    Counter remote_reads;
+    Node& a = make(state);
+    Node& b = make(state, {.progress = RdmProgress::automatic,
+                           .remote_reads = &remote_reads,
+                           .remote_writes = &remote_writes});
+    const AddressIndex to_b = a.meet(b);
+    std::array<std::byte, 64> target{};
+    const auto region =
+        std::move(*b.pd->register_memory({.address = target.data(),
+                                          .length = target.size(),
+                                          .access = Access::local_write | kRemoteAccess}));
+    std::array<std::byte, 64> source{};
+    SingleOperation write{.opcode = Opcode::write,
+                          .has_remote = true,
+                          .rkey = region->rkey(),
+                          .remote_address = reinterpret_cast<std::uintptr_t>(target.data()),
+                          .local = {source.data(), source.size()},
+                          .context = context_of(3)};
+    // Of the first nobody is told: something has to be found out before the second may start.
+    for (const OpFlags flags : {OpFlags(), OpFlag::entry | OpFlag::fence}) {
+        write.flags = flags;
+        assert_true(insist([&] { return a.endpoint->post(to_b, write); }, {&a}).has_value());
+    }
+    wait_for({&a}, a.done, 1);
+    assert_true(keep_trying([&] { return remote_writes.value() == 2; }));
+    assert_int_equal(remote_reads.value(), 0);
+    a.endpoint.reset();
+    b.endpoint.reset();
+}
+
 void a_write_with_data_tells_the_target(void** state) {
     Node& a = make(state);
     Node& b = make(state);
@@ -857,6 +889,7 @@ int main() {
         RIGGED(looks_are_refused_when_nobody_reads_what_they_tell),
         RIGGED(receives_can_be_shared_by_endpoints),
         RIGGED(rma_is_one_sided_and_counted),
+        RIGGED(a_fence_is_no_access_to_the_peer),
         RIGGED(a_write_with_data_tells_the_target),
         RIGGED(a_refused_write_fails_alone_and_the_peer_can_be_reached_again),
         RIGGED(rma_without_the_right_of_the_endpoint_is_refused_and_messages_are_not),
