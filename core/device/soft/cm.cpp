@@ -180,7 +180,7 @@ Result<std::unique_ptr<QueuePair>> SoftCmId::create_qp(const QpAttr& attr) noexc
     const std::uint32_t number = (*end)->number();
     if (const Status attached = stream_->attach(std::move(*end)); !attached)
         return failure(attached.error());
-    std::unique_ptr<QueuePair> qp(new (std::nothrow) SoftQp(stream_, number));
+    std::unique_ptr<QueuePair> qp(new (std::nothrow) SoftQp(stream_, number, attr.plain_posts));
     if (!qp) {
         stream_->detach();
         return failure(Errc::no_memory);

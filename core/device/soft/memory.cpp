@@ -20,7 +20,6 @@
 namespace compat::core::soft {
 namespace {
 
-constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
 constexpr std::uint32_t kMaxSrqDepth = 32 * 1024;
 constexpr std::uint32_t kMaxSge = 32;
 
@@ -152,19 +151,10 @@ void Region::set_observer(RemoteAccessObserver* observer) noexcept {
     observer_.store(observer, std::memory_order_release);
 }
 
-bool Region::pin() noexcept {
-    if ((pins_.fetch_add(1, std::memory_order_acquire) & kClosed) == 0) return true;
-    unpin();
-    return false;
-}
-
-void Region::unpin() noexcept {
-    pins_.fetch_sub(1, std::memory_order_release);
-}
-
 void Region::close() noexcept {
     pins_.fetch_or(kClosed, std::memory_order_acq_rel);
     wait_until([this] { return pins_.load(std::memory_order_acquire) == kClosed; });
+    persister_.reset();
 }
 
 Result<KeyTable::Keys> KeyTable::insert(std::shared_ptr<Region> region,
@@ -246,15 +236,6 @@ Fault KeyTable::pin_known(std::uint32_t key, bool remote, Pin& pin) const noexce
     return Fault::none;
 }
 
-namespace {
-
-/// offset: of the access in the region; garbage when it begins before the region.
-bool in_range(const Region& region, std::uint64_t offset, std::uint64_t length) noexcept {
-    return offset <= region.length() && length <= region.length() - offset;
-}
-
-}  // namespace
-
 Fault KeyTable::pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t length,
                            Access right, Pin& pin) const noexcept {
     pin.release();
@@ -264,7 +245,7 @@ Fault KeyTable::pin_remote(std::uint32_t rkey, std::uint64_t iova, std::uint64_t
     Region& region = *found.region();
     if (wraps(iova, length)) return Fault::address_wrap;
     const std::uint64_t offset = iova - region.iova();
-    if (iova < region.iova() || !in_range(region, offset, length)) return Fault::out_of_range;
+    if (iova < region.iova() || !region.in_range(offset, length)) return Fault::out_of_range;
     if (!region.access().has(right)) return Fault::no_right;
     found.set_address(region.base() + offset);
     pin = std::move(found);
@@ -277,15 +258,20 @@ Fault KeyTable::pin_local(const Sge& sge, bool writes, Pin& pin) const noexcept 
     if (sge.length == 0 || sge.lkey == kUnregisteredLkey) return Fault::none;
     Pin found;
     if (const Fault fault = pin_known(sge.lkey, false, found); fault != Fault::none) return fault;
-    Region& region = *found.region();
-    const auto start = reinterpret_cast<std::uintptr_t>(address);
-    const auto base = reinterpret_cast<std::uintptr_t>(region.base());
-    if (wraps(start, sge.length)) return Fault::address_wrap;
-    if (start < base || !in_range(region, start - base, sge.length)) return Fault::out_of_range;
-    if (writes && !region.access().has(Access::local_write)) return Fault::no_right;
+    const Fault fault = found.region()->check_local(sge, writes);
+    if (fault != Fault::none) return fault;
     found.set_address(address);
     pin = std::move(found);
     return Fault::none;
+}
+
+Fault KnownRegion::find(const KeyTable& keys, const Sge& sge, bool writes, Pin& pin) noexcept {
+    const Fault fault = keys.pin_local(sge, writes, pin);
+    if (fault == Fault::none && pin.region() != nullptr) {
+        region_ = pin.region()->shared_from_this();
+        lkey_ = sge.lkey;
+    }
+    return fault;
 }
 
 std::uint32_t KeyTable::new_id() noexcept {

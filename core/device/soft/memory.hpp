@@ -51,12 +51,30 @@ public:
     void set_observer(RemoteAccessObserver* observer) noexcept;
 
     /// Fails once close() has begun. A pinned region stays in memory: close() comes before its end.
-    [[nodiscard]] bool pin() noexcept;
-    void unpin() noexcept;
-    /// No pin succeeds any more; returns when the last one is gone.
+    [[nodiscard]] bool pin() noexcept {
+        if ((pins_.fetch_add(1, std::memory_order_acquire) & kClosed) == 0) return true;
+        unpin();
+        return false;
+    }
+    void unpin() noexcept { pins_.fetch_sub(1, std::memory_order_release); }
+    /// What pin_local() says of one that is pinned.
+    [[nodiscard]] Fault check_local(const Sge& sge, bool writes) const noexcept {
+        const auto start = reinterpret_cast<std::uintptr_t>(sge.address);
+        const auto base = reinterpret_cast<std::uintptr_t>(base_);
+        if (start + sge.length < start) return Fault::address_wrap;
+        if (start < base || !in_range(start - base, sge.length)) return Fault::out_of_range;
+        return writes && !access_.has(Access::local_write) ? Fault::no_right : Fault::none;
+    }
+    /// offset: of the access in the region; garbage when it begins before the region.
+    [[nodiscard]] bool in_range(std::uint64_t offset, std::uint64_t length) const noexcept {
+        return offset <= length_ && length <= length_ - offset;
+    }
+    /// No pin succeeds any more; returns when the last one is gone. What is left is the object.
     void close() noexcept;
 
 private:
+    static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
+
     std::byte* base_;
     std::size_t length_;
     std::uint64_t iova_;
@@ -169,6 +187,28 @@ private:
     std::size_t size_ = 0;
     std::unordered_map<std::uint32_t, std::unique_ptr<Page>> pages_;  ///< by index >> kPageBits
     std::unordered_map<std::uint32_t, std::shared_ptr<Region>> requested_;
+};
+
+/// The local region that was used last: to use it again takes no look into the table. The owner
+/// serialises.
+class KnownRegion {
+public:
+    /// KeyTable::pin_local() of a table that is always the same.
+    Fault pin(const KeyTable& keys, const Sge& sge, bool writes, Pin& pin) noexcept {
+        // A key whose region can still be pinned belongs to no other one.
+        if (sge.lkey != lkey_ || !region_ || !region_->pin()) [[unlikely]]
+            return find(keys, sge, writes, pin);
+        pin = Pin(region_.get(), static_cast<std::byte*>(sge.address));
+        const Fault fault = region_->check_local(sge, writes);
+        if (fault != Fault::none) pin.release();
+        return fault;
+    }
+
+private:
+    Fault find(const KeyTable& keys, const Sge& sge, bool writes, Pin& pin) noexcept;
+
+    std::uint32_t lkey_ = kUnregisteredLkey;
+    std::shared_ptr<Region> region_;
 };
 
 class SoftPd final : public ProtectionDomain {

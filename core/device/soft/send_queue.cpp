@@ -22,6 +22,7 @@ static_assert(kWcOpcodes.size() == static_cast<std::size_t>(Opcode::count_),
 SendQueue::SendQueue(const QpAttr& attr, SoftCq& cq, std::uint32_t qp_num)
     : cq_(cq),
       qp_num_(qp_num),
+      statistics_(attr.scope),
       depth_(attr.send_depth),
       max_sge_(attr.max_send_sge),
       // an atomic write takes its 8 bytes at the post, as an inline request does
@@ -94,20 +95,33 @@ void SendQueue::flush() noexcept {
     for (; head_ != tail_; ++head_) emit(at(head_), {WcStatus::flushed});
 }
 
-void SendQueue::emit(const SendEntry& entry, Failure failure) noexcept {
-    const bool failed = failure.status != WcStatus::success;
-    ++unreported_;
-    if (!failed && !entry.request.flags.has(SendFlag::signaled)) return;
+inline void SendQueue::report(std::uint64_t wr_id, Opcode opcode, std::uint64_t length,
+                              Failure failure) noexcept {
     const WorkCompletion wc{
-        .wr_id = entry.request.wr_id,
+        .wr_id = wr_id,
         .status = failure.status,
-        .opcode = kWcOpcodes[static_cast<std::size_t>(entry.request.opcode)],
+        .opcode = kWcOpcodes[static_cast<std::size_t>(opcode)],
         .vendor_error = failure.vendor_error,
         .qp_num = qp_num_,
-        .byte_length = entry.length,
+        .byte_length = length,
         .done_at = traced_ ? Trace::now() : 0,
     };
-    cq_.push(wc, owner(), {&slots_in_use_, std::exchange(unreported_, 0)}, failed);
+    cq_.push(wc, owner(), {&slots_in_use_, std::exchange(unreported_, 0)},
+             failure.status != WcStatus::success);
+}
+
+void SendQueue::emit(const SendEntry& entry, Failure failure) noexcept {
+    const WorkRequest& request = entry.request;
+    ++unreported_;
+    if (failure.status != WcStatus::success || request.flags.has(SendFlag::signaled))
+        report(request.wr_id, request.opcode, entry.length, failure);
+}
+
+void SendQueue::succeed(Opcode opcode, const PlainRequest& request) noexcept {
+    slots_in_use_.fetch_add(1, std::memory_order_relaxed);
+    ++unreported_;
+    if ((request.flags & SendFlags(SendFlag::signaled).bits()) != 0)
+        report(request.wr_id, opcode, request.sge.length, {WcStatus::success});
 }
 
 }  // namespace compat::core::soft

@@ -49,6 +49,18 @@ public:
     }  ///< first that has not completed
     [[nodiscard]] Sequence next() const noexcept { return tail_; }  ///< behind the newest
     [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+    /// Whether a request may be carried out in place of its post(): nothing is before it.
+    [[nodiscard]] bool takes_at_once() const noexcept {
+        return empty() && slots_in_use_.load(std::memory_order_acquire) < depth_;
+    }
+    /// It has been: all that is left is its completion. It has no place in the stream of posts.
+    void succeed(Opcode opcode, const PlainRequest& request) noexcept;
+
+    // Plain posts, for statistics.
+    void count_post(Opcode opcode, std::uint64_t bytes) noexcept {
+        statistics_->post(stat_of(opcode), bytes);
+    }
+    void count_full() noexcept { statistics_->add(Stat::queue_full, 1); }
 
     /// Marks the writes and sends before `end` as placed at the target.
     void acknowledge(Sequence end) noexcept;
@@ -67,10 +79,12 @@ private:
         return sequence & (entries_.size() - 1);
     }
     void emit(const SendEntry& entry, Failure failure) noexcept;
+    void report(std::uint64_t wr_id, Opcode opcode, std::uint64_t length, Failure failure) noexcept;
 
     SoftCq& cq_;
     const std::uint32_t qp_num_;
     const bool traced_ = Trace::wanted();
+    Statistics statistics_;
     const std::uint32_t depth_;
     const std::uint32_t max_sge_;
     const std::uint32_t max_inline_;

@@ -11,12 +11,23 @@ namespace compat::core::soft {
 /// The program's handle of a QP: checks what does not depend on the connection, and hands over.
 class SoftQp final : public QueuePair {
 public:
-    SoftQp(std::shared_ptr<Stream> stream, std::uint32_t number)
-        : stream_(std::move(stream)), number_(number) {}
+    SoftQp(std::shared_ptr<Stream> stream, std::uint32_t number, bool plain_posts)
+        : stream_(std::move(stream)), number_(number) {
+        if (plain_posts) plain_end_.store(shm::Direct::kMostPlain + 1, std::memory_order_relaxed);
+    }
     ~SoftQp() override { stream_->detach(); }
 
     [[nodiscard]] std::uint32_t number() const noexcept override { return number_; }
     Status post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept override;
+    Status plain_write(PlainRequest& request) noexcept override {
+        return stream_->post_plain(Opcode::write, request);
+    }
+    Status plain_read(PlainRequest& request) noexcept override {
+        return stream_->post_plain(Opcode::read, request);
+    }
+    Status plain_send(PlainRequest& request) noexcept override {
+        return stream_->post_plain(Opcode::send, request);
+    }
     Status post_receive(const ReceiveRequest& request) noexcept override {
         return stream_->post_receive(request);
     }

@@ -130,6 +130,39 @@ Status Stream::post_send(std::span<const WorkRequest> requests, std::size_t* pos
     if (posted != nullptr) *posted = 0;
     if (inherited()) return failure(Errc::wrong_state);
     const std::lock_guard guard(lock_);
+    return post_locked(requests, posted);
+}
+
+Status Stream::post_plain(Opcode opcode, const PlainRequest& request) noexcept {
+    if (inherited()) [[unlikely]]
+        return failure(Errc::wrong_state);
+    lock_.lock();
+    if (!carry_at_once(opcode, request)) [[unlikely]]
+        return post_plain_slowly(opcode, request);
+    qp_->sends.count_post(opcode, request.sge.length);
+    lock_.unlock();
+    return {};
+}
+
+/// Gives the lock back.
+[[gnu::noinline]] Status Stream::post_plain_slowly(Opcode opcode,
+                                                   const PlainRequest& plain) noexcept {
+    const WorkRequest request{.wr_id = plain.wr_id,
+                              .opcode = opcode,
+                              .flags = SendFlags(static_cast<std::uint8_t>(plain.flags)),
+                              .rkey = plain.rkey,
+                              .remote_address = plain.remote_address,
+                              .sges = {&plain.sge, 1}};
+    const Status posted = post_locked({&request, 1}, nullptr);
+    if (posted)
+        qp_->sends.count_post(opcode, plain.sge.length);
+    else if (posted.error().code == Errc::would_block)
+        qp_->sends.count_full();
+    lock_.unlock();
+    return posted;
+}
+
+Status Stream::post_locked(std::span<const WorkRequest> requests, std::size_t* posted) noexcept {
     if (!alive() && state_ != State::lingering && state_ != State::closed)
         return failure(Errc::wrong_state);
     Status status;

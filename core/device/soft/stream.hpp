@@ -72,6 +72,8 @@ public:
     /// The connection ends, if it has not yet; nothing of the program's memory is touched after it.
     void detach() noexcept;
     Status post_send(std::span<const WorkRequest> requests, std::size_t* posted) noexcept;
+    /// Counts it, too.
+    Status post_plain(Opcode opcode, const PlainRequest& request) noexcept;
     Status post_receive(const ReceiveRequest& request) noexcept;
     Status cancel_receive(std::uint64_t wr_id) noexcept;
     void set_observer(RemoteAccessObserver* observer) noexcept;
@@ -166,6 +168,8 @@ private:
     [[nodiscard]] bool connected() const noexcept;  // posts are taken and sent
     [[nodiscard]] bool alive() const noexcept;      // connected, or draining
     void progress() noexcept;
+    Status post_locked(std::span<const WorkRequest> requests, std::size_t* posted) noexcept;
+    Status post_plain_slowly(Opcode opcode, const PlainRequest& request) noexcept;
     void close_socket() noexcept;
     void shut() noexcept;
     void end(Failure first_outstanding) noexcept;
@@ -230,6 +234,7 @@ private:
     bool build_presence() noexcept;
     bool take_presence(std::span<const std::byte> content) noexcept;
     bool carry_directly(SendEntry& entry) noexcept;
+    bool carry_at_once(Opcode opcode, const PlainRequest& request) noexcept;
     void open_slot() noexcept;
     void close_slot() noexcept;
     [[nodiscard]] bool slot_busy() const noexcept;

@@ -59,6 +59,19 @@ bool Stream::carry_directly(SendEntry& entry) noexcept {
     return true;
 }
 
+/// The same for a request that is not in the send queue yet. All that was posted before it has
+/// completed.
+bool Stream::carry_at_once(Opcode opcode, const PlainRequest& request) noexcept {
+    SendQueue& sends = qp_->sends;
+    const bool possible = to_peer_ && connected() && !failing_ && !parting_ &&
+                          sends.takes_at_once() && opcode != Opcode::send &&
+                          request.sge.length != 0 &&
+                          to_peer_->carry(opcode, request, *qp_->keys(), socket_.get());
+    if (possible) [[likely]]
+        sends.succeed(opcode, request);
+    return possible;
+}
+
 void Stream::open_slot() noexcept {
     if (loan_.slot != nullptr && qp_->observer == nullptr)
         loan_.slot->open.store(loan_.epoch, std::memory_order_release);

@@ -465,6 +465,42 @@ void unregistered_local_memory_passes_without_a_region(void** state) {
     assert_ptr_equal(pin.address(), fixture.memory.data());
 }
 
+Fault pin_known(KnownRegion& known, SoftPd& pd, const Sge& sge, bool writes = false) {
+    Pin pin;
+    const Fault fault = known.pin(*pd.keys(), sge, writes, pin);
+    assert_true(fault == Fault::none || pin.region() == nullptr);
+    return fault;
+}
+
+void known_region_is_checked_like_any_other(void** state) {
+    Fixture& fixture = of(state);
+    MrAttr attr = attr_of(fixture);
+    attr.access = AccessFlags(Access::remote_read);
+    const MemoryRegion& region = add(fixture, fixture.pd, attr);
+    const auto length = static_cast<std::uint32_t>(attr.length);
+    KnownRegion known;
+    for (int round = 0; round < 2; ++round) {
+        const Sge all{attr.address, length, region.lkey()};
+        assert_int_equal(pin_known(known, fixture.pd, all), Fault::none);
+        assert_int_equal(pin_known(known, fixture.pd, all, true), Fault::no_right);
+        assert_int_equal(pin_known(known, fixture.pd, {attr.address, length + 1, region.lkey()}),
+                         Fault::out_of_range);
+        assert_int_equal(pin_known(known, fixture.pd, {attr.address, 1, region.lkey() + 1}),
+                         Fault::unknown_key);
+    }
+}
+
+void known_region_is_unknown_once_it_is_deregistered(void** state) {
+    Fixture& fixture = of(state);
+    auto region = fixture.pd.register_memory(attr_of(fixture));
+    assert_true(region.has_value());
+    const Sge sge{fixture.memory.data(), 8, (*region)->lkey()};
+    KnownRegion known;
+    assert_int_equal(pin_known(known, fixture.pd, sge), Fault::none);
+    region->reset();
+    assert_int_equal(pin_known(known, fixture.pd, sge), Fault::unknown_key);
+}
+
 void new_pin_replaces_the_old_and_a_fault_leaves_none(void** state) {
     Fixture& fixture = of(state);
     const MemoryRegion& region = add(fixture, fixture.pd, attr_of(fixture));
@@ -634,6 +670,8 @@ int main() {
         TEST(iova_shifts_what_peers_see_and_not_what_we_see),
         TEST(local_access_is_checked_in_every_respect),
         TEST(unregistered_local_memory_passes_without_a_region),
+        TEST(known_region_is_checked_like_any_other),
+        TEST(known_region_is_unknown_once_it_is_deregistered),
         TEST(new_pin_replaces_the_old_and_a_fault_leaves_none),
         TEST(deregistration_waits_for_an_access_in_flight),
         TEST(no_access_passes_after_deregistration_under_load),

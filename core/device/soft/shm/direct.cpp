@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
 // Longer ones go by the stream: a post must not take long.
 constexpr std::uint64_t kMostBytes = 16 * 1024 * 1024;
 // For so long deregistration may have to wait.
-constexpr std::uint64_t kBytesAtOnce = 1024 * 1024;
+constexpr std::uint64_t kBytesAtOnce = Direct::kMostPlain;
 constexpr std::size_t kMaxSge = 32;
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 // The number of a process that has ended is not given to another one sooner.
@@ -181,7 +181,7 @@ private:
     std::map<std::size_t, Opened> windows_;  ///< by the file's place
 };
 
-const Entry* Peer::find(std::uint32_t rkey, std::uint32_t pd) const noexcept {
+inline const Entry* Peer::find(std::uint32_t rkey, std::uint32_t pd) const noexcept {
     const auto is_it = [id = id_of(rkey, pd, 0)](const Entry& entry) {
         return (entry.id.load(std::memory_order_seq_cst) & kIdWithoutAccess) == id;
     };
@@ -277,13 +277,14 @@ Direct::Direct(std::shared_ptr<Peer> peer, const wire::Presence& presence) noexc
       slot_(peer_->slot(presence.slot)),
       epoch_(presence.epoch),
       pd_(presence.pd),
-      access_(static_cast<std::uint8_t>(presence.access)) {}
+      access_(static_cast<std::uint8_t>(presence.access)),
+      maps_files_(options().map_files),
+      trust_peer_(ticks_within(kTrustPeer)),
+      seen_alive_(ticks() - trust_peer_) {}
 
 /// Numbers of processes are used again. A connection whose peer has ended hangs up at once, so we
 /// ask it unless we have done so very recently.
-bool Direct::peer_lives(int socket) noexcept {
-    const auto now = Clock::now();
-    if (now - seen_alive_ < kTrustPeer) return true;
+bool Direct::ask_peer(int socket, std::uint64_t now) noexcept {
     pollfd hung_up{.fd = socket, .events = POLLRDHUP, .revents = 0};
     if (::poll(&hung_up, 1, 0) != 0) return false;
     seen_alive_ = now;
@@ -291,31 +292,33 @@ bool Direct::peer_lives(int socket) noexcept {
 }
 
 /// What the request reaches; null: it is not allowed. With the key announced.
-const Entry* Direct::find(const WorkRequest& request, std::uint64_t length,
-                          Access right) const noexcept {
+inline const Entry* Direct::find(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,
+                                 Access right) const noexcept {
     if (slot_.open.load(std::memory_order_seq_cst) != epoch_) return nullptr;
-    const Entry* entry = peer_->find(request.rkey, pd_);
+    const Entry* entry = peer_->find(rkey, pd_);
     if (entry == nullptr) return nullptr;
     const AccessFlags access(static_cast<std::uint8_t>(entry->id.load(std::memory_order_relaxed)));
-    const std::uint64_t offset = request.remote_address - entry->iova;
-    if (!access.has(right) || !qp_allows(access_, access, right) ||
-        request.remote_address < entry->iova || offset > entry->length ||
-        length > entry->length - offset)
+    const std::uint64_t offset = address - entry->iova;
+    if (!access.has(right) || !qp_allows(access_, access, right) || address < entry->iova ||
+        offset > entry->length || length > entry->length - offset)
         return nullptr;
     return entry;
 }
 
 /// Bytes of the region where they are mapped here; null: they cannot be. With the key announced.
-std::byte* Direct::map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
-                       bool write) noexcept {
-    if (entry.file == 0 || !options().map_files) return nullptr;
-    if (entry.file != window_file_) {
-        window_ = peer_->window(entry.file);
-        window_file_ = entry.file;
-    }
+inline std::byte* Direct::map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
+                              bool write) noexcept {
+    if (entry.file == 0 || !maps_files_) return nullptr;
+    if (entry.file != window_file_ && !open_window(entry.file)) return nullptr;
     if (!window_) return nullptr;
     return window_->reach(entry.file_offset + offset, length, entry.file_offset + entry.length,
                           write);
+}
+
+bool Direct::open_window(std::uint64_t file) noexcept {
+    window_ = peer_->window(file);
+    window_file_ = file;
+    return window_ != nullptr;
 }
 
 bool Direct::carry(const SendEntry& entry, const KeyTable& keys, int socket,
@@ -338,7 +341,33 @@ bool Direct::flush(const WorkRequest& request, int socket) noexcept {
         !peer_lives(socket))
         return false;
     const Announcement announcement(slot_, request.rkey);
-    return find(request, request.flush_length, Access::flush_visible) != nullptr;
+    return find(request.rkey, request.remote_address, request.flush_length,
+                Access::flush_visible) != nullptr;
+}
+
+bool Direct::carry(Opcode opcode, const PlainRequest& request, const KeyTable& keys,
+                   int socket) noexcept {
+    const bool reads = opcode == Opcode::read;
+    const Sge& own = request.sge;
+    Pin pin;
+    if (local_.pin(keys, own, reads, pin) != Fault::none) return false;
+    const Announcement announcement(slot_, request.rkey);
+    const Entry* region = find(request.rkey, request.remote_address, own.length,
+                               reads ? Access::remote_read : Access::remote_write);
+    if (region == nullptr) return false;
+    const iovec ours{own.address, own.length};
+    const std::uint64_t offset = request.remote_address - region->iova;
+    if (std::byte* mapped = map(*region, offset, own.length, !reads)) {
+        copy_plainly({&ours, 1}, mapped, reads);
+        count(g_mapped);
+    } else if (!peer_lives(socket) ||
+               !copy_by_kernel(peer_->process(), {&ours, 1},
+                               reinterpret_cast<std::byte*>(region->base + offset), own.length,
+                               reads)) {
+        return false;
+    }
+    count(g_direct);
+    return true;
 }
 
 bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket, bool plain) noexcept {
@@ -352,7 +381,7 @@ bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket, bool
         std::array<iovec, kMaxSge> pieces;
         const std::span<const iovec> ours(pieces.data(), local.slice(done, part, pieces));
         const Announcement announcement(slot_, request.rkey);
-        const Entry* region = find(request, entry.length, way.right);
+        const Entry* region = find(request.rkey, request.remote_address, entry.length, way.right);
         if (region == nullptr) return false;
         const std::uint64_t offset = request.remote_address - region->iova + done;
         std::byte* mapped = plain ? map(*region, offset, part, !way.local_write) : nullptr;
@@ -378,7 +407,7 @@ bool Direct::execute(const SendEntry& entry, const KeyTable& keys) noexcept {
     LocalMemory local;
     if (!local.pin_all(entry, keys, way->local_write)) return false;
     const Announcement announcement(slot_, request.rkey);
-    const Entry* region = find(request, kWord, way->right);
+    const Entry* region = find(request.rkey, request.remote_address, kWord, way->right);
     if (region == nullptr) return false;
     const std::uint64_t offset = request.remote_address - region->iova;
     if ((region->base + offset) % kWord != 0) return false;

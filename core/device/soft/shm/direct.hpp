@@ -10,8 +10,8 @@
 
 #include <memory>
 
+#include "core/base/ticks.hpp"
 #include "core/device/soft/memory.hpp"
-#include "core/device/soft/reactor.hpp"
 #include "core/device/soft/send_queue.hpp"
 #include "core/device/soft/shm/layout.hpp"
 #include "core/device/soft/shm/window.hpp"
@@ -32,24 +32,36 @@ public:
     /// socket: of the connection; it tells when the peer's process has ended. in_post: the
     /// program's thread is inside the post that names the local memory, so that plain copies do.
     bool carry(const SendEntry& entry, const KeyTable& keys, int socket, bool in_post) noexcept;
+    /// The same for a write or read of 1 to kMostPlain bytes, in its post.
+    bool carry(Opcode opcode, const PlainRequest& request, const KeyTable& keys,
+               int socket) noexcept;
+    static constexpr std::uint64_t kMostPlain = std::uint64_t{1024} * 1024;
 
 private:
     Direct(std::shared_ptr<Peer> peer, const wire::Presence& presence) noexcept;
-    bool peer_lives(int socket) noexcept;
+    bool peer_lives(int socket) noexcept {
+        const std::uint64_t now = ticks();
+        return now - seen_alive_ < trust_peer_ || ask_peer(socket, now);
+    }
     bool copy(const SendEntry& entry, const KeyTable& keys, int socket, bool in_post) noexcept;
     bool flush(const WorkRequest& request, int socket) noexcept;
     bool execute(const SendEntry& entry, const KeyTable& keys) noexcept;
-    [[nodiscard]] const Entry* find(const WorkRequest& request, std::uint64_t length,
+    [[nodiscard]] const Entry* find(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,
                                     Access right) const noexcept;
     std::byte* map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
                    bool write) noexcept;
+    bool open_window(std::uint64_t file) noexcept;
+    bool ask_peer(int socket, std::uint64_t now) noexcept;
 
     std::shared_ptr<Peer> peer_;
     Slot& slot_;
     const std::uint32_t epoch_;
     const std::uint32_t pd_;
     const AccessFlags access_;
-    Clock::time_point seen_alive_{};
+    const bool maps_files_;
+    const std::uint64_t trust_peer_;  ///< ticks
+    std::uint64_t seen_alive_;        ///< ticks()
+    KnownRegion local_;
     std::uint64_t window_file_ = 0;  ///< SharedFile::id of window_, which may be null
     std::shared_ptr<Window> window_;
 };

@@ -16,17 +16,11 @@
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/device/soft/shm/descriptors.hpp"
-#include "core/device/soft/user_memory.hpp"
 
 namespace compat::core::soft::shm {
 namespace {
 
-constexpr std::size_t kPagesAWord = 32;
 constexpr std::size_t kPagesAhead = 16;  // made ready with the one that is needed
-
-std::uint64_t bit_of(std::size_t page, bool write) {
-    return std::uint64_t{write ? 2U : 1U} << (page % kPagesAWord * 2);
-}
 
 bool is_same(const struct stat& status, const SharedFile& file) {
     return S_ISREG(status.st_mode) && status.st_dev == file.device && status.st_ino == file.inode;
@@ -97,14 +91,13 @@ Window::~Window() {
     munmap(touched_, touched_bytes_);
 }
 
-std::byte* Window::reach(std::uint64_t offset, std::uint64_t length, std::uint64_t end,
-                         bool write) noexcept {
+std::byte* Window::reach_slowly(std::uint64_t offset, std::uint64_t length, std::uint64_t end,
+                                bool write) noexcept {
     if (offset > size_ || length > size_ - offset || (write && !writable_)) return nullptr;
     const std::size_t first = offset / page_size();
     const std::size_t last = (offset + length - 1) / page_size();
     for (std::size_t page = first; page <= last; ++page) {
-        const auto bits = touched_[page / kPagesAWord].load(std::memory_order_relaxed);
-        if ((bits & bit_of(page, write)) != 0) continue;
+        if (is_touched(page, write)) continue;
         // the peer says where its region ends, and may say anything
         const auto ready = std::clamp<std::uint64_t>(end, offset + length, size_);
         const std::size_t limit = (ready - 1) / page_size();
