@@ -78,6 +78,7 @@ struct Transfer {
 }
 
 [[gnu::always_inline]] inline int result_of(core::Status posted) {
+    core::deliver_log();
     if (posted) [[likely]]
         return kSuccess;
     return refused(posted);
