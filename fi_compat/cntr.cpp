@@ -145,9 +145,10 @@ int Cntr::wait(std::uint64_t threshold, int timeout_ms) {
         if (result != -FI_EAGAIN) return result;
         if (deadline.passed()) return -FI_ETIMEDOUT;
         wait_->reset();
-        counter_.arm();
+        const bool quiet = counter_.arm();
         result = outcome();
         if (result != -FI_EAGAIN) return result;
+        if (!quiet) continue;
         const core::Status slept = wait_->sleep(deadline.remaining_ms());
         if (!slept) return to_fi(slept.error());
     }
@@ -156,8 +157,8 @@ int Cntr::wait(std::uint64_t threshold, int timeout_ms) {
 int Cntr::try_wait() {
     if (!wait_->can_block()) return -FI_ENOSYS;
     wait_->reset();
-    counter_.arm();
-    return changed() ? -FI_EAGAIN : 0;
+    const bool quiet = counter_.arm();
+    return changed() || !quiet ? -FI_EAGAIN : 0;
 }
 
 int Cntr::control(int command, void* argument) {

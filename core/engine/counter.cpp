@@ -37,9 +37,11 @@ void Counter::progress() noexcept {
     for (const Source& source : sources_) source.queue->progress();
 }
 
-void Counter::arm() noexcept {
+bool Counter::arm() noexcept {
     const std::lock_guard lock(lock_);
-    for (const Source& source : sources_) source.queue->arm();
+    bool quiet = true;
+    for (const Source& source : sources_) quiet &= source.queue->arm_events();
+    return quiet;
 }
 
 void RemoteCounters::remote_access(Opcode opcode, std::uint64_t bytes) noexcept {

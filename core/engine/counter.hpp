@@ -51,8 +51,9 @@ public:
     bool detach(TrackedCq& queue) noexcept;  ///< true when it has left
     /// Polls the attached queues.
     void progress() noexcept;
-    /// Arms the attached queues: their channels may be slept on, after another look at the values.
-    void arm() noexcept;
+    /// Arms the attached queues. True when nothing is left there: their channels may be slept on,
+    /// after another look at the values.
+    bool arm() noexcept;
 
     /// Between the two calls every change wakes the waker. Whoever waits looks at the values after
     /// begin_wait() and before it sleeps.

@@ -110,13 +110,13 @@ void TrackedCq::drain_events() noexcept {
     while (channel_->get_event()) armed_ = false;
 }
 
-bool TrackedCq::arm() noexcept {
+bool TrackedCq::arm_events() noexcept {
     if (has_sources_.load(std::memory_order_relaxed)) {
         const std::lock_guard guard(sources_lock_);
         for (ProgressSource* source : sources_) source->hand_over();
     }
     const std::lock_guard guard(lock_);
-    return arm_locked() == DriveNext::sleep && ring_.empty();
+    return arm_locked() == DriveNext::sleep;
 }
 
 /// Whether an event will tell of what comes next, and if not, what to do instead.
@@ -128,7 +128,7 @@ DriveNext TrackedCq::arm_locked() noexcept {
     // What was there before raises no event.
     for (int round = 0; round < kMaxRounds; ++round)
         if (poll_device(kBatch, sink) <= 0)
-            return takes_batch() ? DriveNext::sleep : DriveNext::look_later;
+            return armed_ && takes_batch() ? DriveNext::sleep : DriveNext::look_later;
     return DriveNext::again;
 }
 

@@ -56,9 +56,11 @@ public:
     [[nodiscard]] bool has_entries() noexcept;
 
     /// Polls what the device has, having asked for an event of what comes next. True when nothing
-    /// was left there and no entry waits to be read: then the caller may sleep until channel_fd()
-    /// is readable or the waker was called.
-    bool arm() noexcept;
+    /// was left there: then channel_fd() becomes readable, or the waker is called, when something
+    /// comes.
+    bool arm_events() noexcept;
+    /// The same, and no entry waits to be read: then who reads may sleep.
+    bool arm() noexcept { return arm_events() && !has_entries(); }
     /// Readable when something came after arm(); -1 for none.
     [[nodiscard]] int channel_fd() const noexcept { return channel_->fd(); }
     /// Before the first arm(). For entries that the device does not announce.

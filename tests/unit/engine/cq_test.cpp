@@ -129,6 +129,29 @@ void arming_ends_however_much_there_is(void** state) {
     assert_true(quiet);
 }
 
+// Nothing else would tell of those that are left: the device announces what comes, not what is
+// there.
+void a_counter_may_not_be_slept_on_while_completions_are_left(void** state) {
+    Rig& rig = of(state);
+    connect(rig);
+    Counter counter;
+    assert_true(counter.attach(*rig.cq).has_value());
+    WorkCompletion wc;
+    wc.receive_side = true;  // of no operation
+    for (int count = 0; count < 1000; ++count)
+        static_cast<test::FakeCq*>(rig.fake().attr.send_cq)->push(wc);
+    assert_false(counter.arm());
+    bool quiet = false;
+    for (int more = 0; more < 1000 && !quiet; ++more) quiet = counter.arm();
+    assert_true(quiet);
+    // An entry that nobody has read is no reason to stay awake for a counter.
+    assert_true(post_write(rig, OpFlag::entry, 1).has_value());
+    finish(rig, 0);
+    assert_true(counter.arm());
+    assert_false(rig.cq->arm());
+    counter.detach(*rig.cq);
+}
+
 void a_completion_that_another_thread_took_still_woke_the_sleeper(void** state) {
     Rig& rig = of(state);
     connect(rig);
@@ -429,6 +452,7 @@ int main() {
         RIGGED(an_armed_queue_makes_its_descriptor_readable),
         RIGGED(arming_finds_what_came_before_it),
         RIGGED(arming_ends_however_much_there_is),
+        RIGGED(a_counter_may_not_be_slept_on_while_completions_are_left),
         RIGGED(a_completion_that_another_thread_took_still_woke_the_sleeper),
         RIGGED(entries_of_the_engines_own_call_the_waker),
         RIGGED(a_queue_that_keeps_no_entries_only_counts),
