@@ -64,6 +64,7 @@ private:
     Result<std::size_t> poll_queue(std::span<WorkCompletion> wcs, std::size_t taken) noexcept;
 
     CqWaiter& waiter_;
+    Statistics native_statistics_;  ///< the device's, for native polls, until the queue's end
     std::unique_ptr<CompletionQueue> queue_;
     // A completion that probe() had to take to learn that there is one: has_completions() may say
     // no although there are some (hardware cannot know).
@@ -71,7 +72,6 @@ private:
     bool unarmed_ = false;               ///< its event was taken, and it could not be armed again
     std::vector<RequestTrace*> traces_;  ///< with the waiter's lock held
     Statistics statistics_;
-    Statistics native_statistics_;  ///< the device's, for native polls
 };
 
 /// A completion channel and the (at most two) CQs that report to it.

@@ -36,6 +36,7 @@ class SlotRing {
 public:
     SlotRing(SlotKind kind, std::uint32_t depth)
         : depth_(depth * kStep), mask_((std::bit_ceil(std::uint64_t{depth} + 1) - 1) * kStep) {
+        static_assert(std::has_single_bit(kStep), "a place is masked, not divided");
         slots_.resize(mask_ / kStep + 1);
         for (Slot& slot : slots_) {
             slot.owner = this;
