@@ -31,7 +31,7 @@ constexpr bool only_bits(std::uint64_t word, std::uint64_t bits) {
 /// What a flag of a send, write or read makes of it. An endpoint grants all rows but those whose
 /// condition it does not meet; a bit that is not granted is refused.
 struct OpFlagRow {
-    enum class Granted : std::uint8_t { always, with_fence, with_commit, with_data };
+    enum class Granted : std::uint8_t { always, with_fence, with_delivery, with_commit, with_data };
     std::uint64_t fi;
     core::OpFlags core;
     Granted granted;
@@ -48,7 +48,7 @@ inline constexpr std::array kOpFlags{
     // The device's completions say all that these ask for, or more.
     OpFlagRow{FI_INJECT_COMPLETE, {}, OpFlagRow::Granted::always},
     OpFlagRow{FI_TRANSMIT_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_DELIVERY_COMPLETE, core::OpFlag::deliver, OpFlagRow::Granted::always,
+    OpFlagRow{FI_DELIVERY_COMPLETE, core::OpFlag::deliver, OpFlagRow::Granted::with_delivery,
               core::MessageFlag::delivered},
     OpFlagRow{FI_MATCH_COMPLETE, {}, OpFlagRow::Granted::always, core::MessageFlag::delivered},
     OpFlagRow{FI_COMMIT_COMPLETE, core::OpFlag::commit, OpFlagRow::Granted::with_commit,
@@ -59,12 +59,13 @@ inline constexpr std::array kOpFlags{
 };
 
 /// Every bit that an endpoint takes, from the rows whose condition holds.
-constexpr std::uint64_t granted_op_flags(bool fence, bool commit, bool data) {
+constexpr std::uint64_t granted_op_flags(bool fence, bool delivery, bool commit, bool data) {
     using Granted = OpFlagRow::Granted;
     std::uint64_t granted = 0;
     for (const OpFlagRow& row : kOpFlags) {
         const bool holds = row.granted == Granted::always ||
                            (row.granted == Granted::with_fence && fence) ||
+                           (row.granted == Granted::with_delivery && delivery) ||
                            (row.granted == Granted::with_commit && commit) ||
                            (row.granted == Granted::with_data && data);
         if (holds) granted |= row.fi;

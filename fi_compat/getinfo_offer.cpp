@@ -67,9 +67,9 @@ struct DeviceRow {
 constexpr std::array kDeviceRows{
     // hardware tells nobody; what upstream's providers have there lacks it as well
     DeviceRow{&core::Limits::remote_access_events, FI_RMA_EVENT, 0, 0},
-    // without a native flush nobody can promise what the target's memory holds, unless both ends
-    // are ours: connectionless endpoints look behind their writes
-    DeviceRow{&core::Limits::flush, FI_RMA_PMEM, FI_COMMIT_COMPLETE, FI_DELIVERY_COMPLETE},
+    DeviceRow{&core::Limits::flush, FI_RMA_PMEM, FI_COMMIT_COMPLETE, 0},
+    // connectionless endpoints look behind their writes: both ends are ours
+    DeviceRow{&core::Limits::placed_when_complete, 0, 0, FI_DELIVERY_COMPLETE},
 };
 
 const TypeRow& row_of(fi_ep_type type) {

@@ -69,6 +69,8 @@ struct Limits {
     bool requested_keys = false;        ///< MrAttr::requested_rkey works
     bool remote_access_events = false;  ///< RemoteAccessObserver works
     bool imm_without_receive = false;   ///< QpAttr::imm_without_receive works
+    /// A write completes when the target's memory holds it. Else the target's device has it.
+    bool placed_when_complete = false;
     std::uint8_t max_connect_data = 0;  ///< private data, bytes
     std::uint8_t max_accept_data = 0;
     std::uint8_t max_reject_data = 0;

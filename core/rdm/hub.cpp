@@ -55,7 +55,7 @@ Status Endpoint::start() noexcept {
     MessageQueue* const receives = own_receives_ ? own_receives_.get() : attr_.receives;
     matcher_ = static_cast<Matcher*>(receives);
     slots_.prepare(limits_.unregistered_local ? nullptr : attr_.pd, kMaxSlots);
-    if (!limits_.unregistered_local)
+    if (!limits_.placed_when_complete)
         if (Status prepared = delivery_.prepare(*attr_.pd, limits_); !prepared) return prepared;
     const std::uint32_t depth =
         is_iwarp_nic() ? std::min(kIwarpDepth, limits_.max_cqe) : kFirstDepth;
@@ -101,11 +101,12 @@ Status Endpoint::watch() noexcept {
 }
 
 Endpoint::~Endpoint() {
-    if (has_thread_.load(std::memory_order_acquire)) unwatch_progress(*this);
     if (is_source_) {
         attr_.transmit_cq->remove_source(*this);
         attr_.receive_cq->remove_source(*this);
     }
+    // Nobody hands it over to the thread any more.
+    if (has_thread_.load(std::memory_order_acquire)) unwatch_progress(*this);
     if (matcher_ == nullptr) return;
     const std::lock_guard guard(*matcher_);
     const auto end = Clock::now() + kLinger;

@@ -345,7 +345,7 @@ static void send_aliased(struct rig* rig) {
     MUST(fi_control(&alias->fid, FI_SETOPSFLAG, &flags));
     MUST(fi_send(alias, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
                  rig_context(2)));
-    flags = FI_TRANSMIT | FI_COMPLETION | FI_DELIVERY_COMPLETE;
+    flags = FI_TRANSMIT | FI_COMPLETION | (rig_delivers(rig) ? FI_DELIVERY_COMPLETE : 0);
     MUST(fi_control(&rig->ep->fid, FI_SETOPSFLAG, &flags));
     MUST(fi_send(rig->ep, &value, sizeof value, rig_desc(rig, &value, sizeof value), 0,
                  rig_context(3)));

@@ -313,6 +313,10 @@ bool rig_can_cancel(const struct rig* rig) {
     return rig->options->rdm || rig_chooses_keys(rig) || !rig_is_given_an_address();
 }
 
+bool rig_delivers(const struct rig* rig) {
+    return rig->options->rdm || !rig_is_given_an_address();
+}
+
 uint64_t rig_data_mask(const struct rig* rig) {
     const size_t size = rig->info->domain_attr->cq_data_size;
     return size >= sizeof(uint64_t) ? UINT64_MAX : (UINT64_C(1) << (8 * size)) - 1;

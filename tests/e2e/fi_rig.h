@@ -145,6 +145,7 @@ void* rig_desc(struct rig* rig, const void* at, size_t size);
 bool rig_chooses_keys(const struct rig* rig);   // and then errors distinguish key, range and rights
 bool rig_is_iwarp(const struct rig* rig);       // as NICs have it: remote errors name no request
 bool rig_can_cancel(const struct rig* rig);     // what the device holds
+bool rig_delivers(const struct rig* rig);       // FI_DELIVERY_COMPLETE
 uint64_t rig_data_mask(const struct rig* rig);  // 0: no data with writes and messages
 // Before a peer's write with data: where that takes a receive, posts one.
 void rig_await_data(struct rig* rig);

@@ -73,7 +73,8 @@ constexpr std::array kLimitFacts{COMPAT_LIMIT(max_qp_wr),
                                  COMPAT_LIMIT(unregistered_local),
                                  COMPAT_LIMIT(requested_keys),
                                  COMPAT_LIMIT(remote_access_events),
-                                 COMPAT_LIMIT(imm_without_receive)};
+                                 COMPAT_LIMIT(imm_without_receive),
+                                 COMPAT_LIMIT(placed_when_complete)};
 #undef COMPAT_LIMIT
 
 std::string flags_text(std::uint64_t value, fi_type type) {

@@ -34,6 +34,7 @@ Limits soft_limits() {
     limits.requested_keys = true;
     limits.remote_access_events = true;
     limits.imm_without_receive = true;
+    limits.placed_when_complete = true;
     // rdma_cm's limits on InfiniBand, so that a program that is right here is right there
     limits.max_connect_data = 56;
     limits.max_accept_data = 196;

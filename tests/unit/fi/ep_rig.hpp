@@ -64,6 +64,7 @@ struct EpRig {
         device.current_limits.remote_access_events = true;
         device.current_limits.imm_without_receive = true;
         device.current_limits.flush = true;
+        device.current_limits.placed_when_complete = true;
         device.current_limits.max_connect_data = 56;
         device.current_limits.max_accept_data = 196;
         device.current_limits.max_reject_data = 148;

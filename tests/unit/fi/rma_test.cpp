@@ -177,7 +177,7 @@ void entries_follow_binding_and_flags(void**) {
 void every_granted_flag_is_taken_and_every_other_bit_is_refused(void** state) {
     EpRig& rig = rig_of(state);
     rig.open();
-    const std::uint64_t granted = granted_op_flags(true, true, true);
+    const std::uint64_t granted = granted_op_flags(true, true, true, true);
     for (int bit = 0; bit < 64; ++bit) {
         const std::uint64_t flag = std::uint64_t{1} << bit;
         const bool good_write = (granted & flag) != 0;
@@ -193,17 +193,20 @@ void every_granted_flag_is_taken_and_every_other_bit_is_refused(void** state) {
 void conditions_take_their_flags_away(void**) {
     struct Row {
         std::uint64_t caps;
+        bool placed;
         bool flush;
         std::size_t data;
         std::uint64_t flag;
     };
     const Row rows[] = {
-        {FI_MSG | FI_RMA, true, 8, FI_FENCE},
-        {FI_MSG | FI_RMA | FI_FENCE, false, 8, FI_COMMIT_COMPLETE},
-        {FI_MSG | FI_RMA | FI_FENCE, true, 0, FI_REMOTE_CQ_DATA},
+        {FI_MSG | FI_RMA, true, true, 8, FI_FENCE},
+        {FI_MSG | FI_RMA | FI_FENCE, false, true, 8, FI_DELIVERY_COMPLETE},
+        {FI_MSG | FI_RMA | FI_FENCE, true, false, 8, FI_COMMIT_COMPLETE},
+        {FI_MSG | FI_RMA | FI_FENCE, true, true, 0, FI_REMOTE_CQ_DATA},
     };
     for (const Row& row : rows) {
         EpRig rig;
+        rig.device.current_limits.placed_when_complete = row.placed;
         rig.device.current_limits.flush = row.flush;
         rig.device.current_limits.imm_bytes = static_cast<std::uint32_t>(row.data);
         rig.open({.caps = row.caps});
