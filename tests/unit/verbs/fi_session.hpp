@@ -125,7 +125,7 @@ public:
         const fi_rma_iov far{remote(72), 8, key()};
         void* descriptor = desc();
         const fi_msg_rma message{&local, &descriptor, 1, 0, &far, 1, &marks[2], 0};
-        return fi_writemsg(client, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+        return fi_writemsg(client, &message, FI_COMPLETION | FI_TRANSMIT_COMPLETE);
     }
 
     bool shut_down() {
