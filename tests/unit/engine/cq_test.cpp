@@ -116,17 +116,27 @@ void arming_finds_what_came_before_it(void** state) {
     assert_int_equal(read_all(rig).size(), 1);
 }
 
-void arming_ends_however_much_there_is(void** state) {
-    Rig& rig = of(state);
-    connect(rig);
+void complete_a_thousand_of_nobody(Rig& rig) {
     WorkCompletion wc;
     wc.receive_side = true;  // of no operation
     for (int count = 0; count < 1000; ++count)
         static_cast<test::FakeCq*>(rig.fake().attr.send_cq)->push(wc);
-    assert_false(rig.cq->arm());
+}
+
+/// Before as many calls as there were completions.
+template <class Arm>
+bool ends(const Arm& arm) {
     bool quiet = false;
-    for (int more = 0; more < 1000 && !quiet; ++more) quiet = rig.cq->arm();
-    assert_true(quiet);
+    for (int more = 0; more < 1000 && !quiet; ++more) quiet = arm();
+    return quiet;
+}
+
+void arming_ends_however_much_there_is(void** state) {
+    Rig& rig = of(state);
+    connect(rig);
+    complete_a_thousand_of_nobody(rig);
+    assert_false(rig.cq->arm());
+    assert_true(ends([&] { return rig.cq->arm(); }));
 }
 
 // Nothing else would tell of those that are left: the device announces what comes, not what is
@@ -136,20 +146,23 @@ void a_counter_may_not_be_slept_on_while_completions_are_left(void** state) {
     connect(rig);
     Counter counter;
     assert_true(counter.attach(*rig.cq).has_value());
-    WorkCompletion wc;
-    wc.receive_side = true;  // of no operation
-    for (int count = 0; count < 1000; ++count)
-        static_cast<test::FakeCq*>(rig.fake().attr.send_cq)->push(wc);
+    complete_a_thousand_of_nobody(rig);
     assert_false(counter.arm());
-    bool quiet = false;
-    for (int more = 0; more < 1000 && !quiet; ++more) quiet = counter.arm();
-    assert_true(quiet);
+    assert_true(ends([&] { return counter.arm(); }));
     // An entry that nobody has read is no reason to stay awake for a counter.
     assert_true(post_write(rig, OpFlag::entry, 1).has_value());
     finish(rig, 0);
     assert_true(counter.arm());
     assert_false(rig.cq->arm());
     counter.detach(*rig.cq);
+}
+
+void a_queue_that_cannot_be_armed_is_not_slept_on(void** state) {
+    Rig& rig = of(state);
+    connect(rig);
+    rig.device.fail(test::Call::request_notify, 1, {Errc::device, 5});
+    assert_false(rig.cq->arm());
+    assert_true(rig.cq->arm());
 }
 
 void a_completion_that_another_thread_took_still_woke_the_sleeper(void** state) {
@@ -453,6 +466,7 @@ int main() {
         RIGGED(arming_finds_what_came_before_it),
         RIGGED(arming_ends_however_much_there_is),
         RIGGED(a_counter_may_not_be_slept_on_while_completions_are_left),
+        RIGGED(a_queue_that_cannot_be_armed_is_not_slept_on),
         RIGGED(a_completion_that_another_thread_took_still_woke_the_sleeper),
         RIGGED(entries_of_the_engines_own_call_the_waker),
         RIGGED(a_queue_that_keeps_no_entries_only_counts),

@@ -420,6 +420,31 @@ void what_an_endpoint_does_not_offer_says_so(void** state) {
 }
 
 }  // namespace
+// The queue has more than one wait looks at, of nobody, and then what is waited for; no event tells
+// of it. A wait that slept would end with its time.
+void waiting_for_a_counter_goes_through_all_that_has_completed(void** state) {
+    constexpr int kNobodys = 2000;
+    EpRig& rig = rig_of(state);
+    rig.open({.connected = false});
+    fi_cntr_attr attr{};
+    attr.wait_obj = FI_WAIT_UNSPEC;
+    assert_int_equal(fi_cntr_open(rig.domain, &attr, &rig.cntr, nullptr), 0);
+    assert_int_equal(fi_ep_bind(rig.ep, &rig.eq->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(rig.ep, &rig.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(rig.ep, &rig.cntr->fid, FI_WRITE), 0);
+    rig.connect();
+    assert_int_equal(fi_write(rig.ep, rig.memory.data(), 8, nullptr, 0, 0, 1, nullptr), 0);
+    auto& queue = static_cast<test::FakeCq&>(*rig.qp().attr.send_cq);
+    core::WorkCompletion wc;
+    wc.receive_side = true;
+    for (int count = 0; count < kNobodys; ++count) queue.push(wc);
+    rig.finish();
+    fid* const waited[] = {&rig.cntr->fid};
+    assert_int_equal(fi_trywait(rig.fabric, const_cast<fid**>(waited), 1), -FI_EAGAIN);
+    assert_int_equal(fi_cntr_read(rig.cntr), 0);
+    assert_int_equal(fi_cntr_wait(rig.cntr, 1, 3000), 0);
+}
+
 }  // namespace compat::fi
 
 int main() {
@@ -440,6 +465,7 @@ int main() {
         RIGGED(events_of_a_connection_need_no_memory),
         RIGGED(closing_takes_the_endpoints_events_along),
         RIGGED(counters_may_stand_in_for_queues),
+        RIGGED(waiting_for_a_counter_goes_through_all_that_has_completed),
         RIGGED(counters_of_peers_need_the_capability),
         RIGGED(aliases_share_all_but_their_flags),
         RIGGED(options_are_lowered_before_it_is_enabled),
