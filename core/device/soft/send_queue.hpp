@@ -56,11 +56,8 @@ public:
     /// It has been: all that is left is its completion. It has no place in the stream of posts.
     void succeed(Opcode opcode, const PlainRequest& request) noexcept;
 
-    // Plain posts, for statistics.
-    void count_post(Opcode opcode, std::uint64_t bytes) noexcept {
-        statistics_->post(stat_of(opcode), bytes);
-    }
-    void count_full() noexcept { statistics_->add(Stat::queue_full, 1); }
+    /// Of plain posts.
+    [[nodiscard]] StatBlock& statistics() noexcept { return statistics_.block(); }
 
     /// Marks the writes and sends before `end` as placed at the target.
     void acknowledge(Sequence end) noexcept;

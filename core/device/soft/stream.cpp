@@ -12,6 +12,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "core/model/plain.hpp"
 
 namespace compat::core::soft {
 namespace {
@@ -138,26 +139,18 @@ Status Stream::post_plain(Opcode opcode, const PlainRequest& request) noexcept {
         return failure(Errc::wrong_state);
     lock_.lock();
     if (!carry_at_once(opcode, request)) [[unlikely]]
-        return post_plain_slowly(opcode, request);
-    qp_->sends.count_post(opcode, request.sge.length);
+        return post_plain_slowly(request);
+    qp_->sends.statistics().post(stat_of(opcode), request.sge.length);
     lock_.unlock();
     return {};
 }
 
 /// Gives the lock back.
-[[gnu::noinline]] Status Stream::post_plain_slowly(Opcode opcode,
-                                                   const PlainRequest& plain) noexcept {
-    const WorkRequest request{.wr_id = plain.wr_id,
-                              .opcode = opcode,
-                              .flags = SendFlags(static_cast<std::uint8_t>(plain.flags)),
-                              .rkey = plain.rkey,
-                              .remote_address = plain.remote_address,
-                              .sges = {&plain.sge, 1}};
-    const Status posted = post_locked({&request, 1}, nullptr);
-    if (posted)
-        qp_->sends.count_post(opcode, plain.sge.length);
-    else if (posted.error().code == Errc::would_block)
-        qp_->sends.count_full();
+[[gnu::noinline]] Status Stream::post_plain_slowly(const PlainRequest& plain) noexcept {
+    const auto list = [this](std::span<const WorkRequest> request) {
+        return post_locked(request, nullptr);
+    };
+    const Status posted = post_in_full(plain, qp_->sends.statistics(), list);
     lock_.unlock();
     return posted;
 }

@@ -169,7 +169,7 @@ private:
     [[nodiscard]] bool alive() const noexcept;      // connected, or draining
     void progress() noexcept;
     Status post_locked(std::span<const WorkRequest> requests, std::size_t* posted) noexcept;
-    Status post_plain_slowly(Opcode opcode, const PlainRequest& request) noexcept;
+    Status post_plain_slowly(const PlainRequest& plain) noexcept;
     void close_socket() noexcept;
     void shut() noexcept;
     void end(Failure first_outstanding) noexcept;

@@ -14,6 +14,7 @@
 #include "core/device/verbs/limits.hpp"
 #include "core/device/verbs/srq.hpp"
 #include "core/device/verbs/work_request.hpp"
+#include "core/model/plain.hpp"
 
 namespace compat::core::verbs {
 namespace {
@@ -244,7 +245,7 @@ template <Opcode opcode>
 /// The slots that were known to be free are used up.
 template <Opcode opcode>
 [[gnu::noinline]] Status VerbsQp::plain_looking(PlainRequest& request) noexcept {
-    if (!sends_.look_for_room()) return plain_without_slot(opcode, request);
+    if (!sends_.look_for_room()) return plain_without_slot(request);
     return plain_locked<opcode>(request);
 }
 
@@ -268,20 +269,12 @@ Status VerbsQp::plain_send(PlainRequest& request) noexcept {
 }
 
 /// The queue is full, or has changed its state under the caller's eyes. Gives the lock back.
-[[gnu::noinline]] Status VerbsQp::plain_without_slot(Opcode opcode,
-                                                     const PlainRequest& plain) noexcept {
-    const WorkRequest request{.wr_id = plain.wr_id,
-                              .opcode = opcode,
-                              .flags = SendFlags(static_cast<std::uint8_t>(plain.flags)),
-                              .rkey = plain.rkey,
-                              .remote_address = plain.remote_address,
-                              .sges = {&plain.sge, 1}};
-    std::size_t done = 0;
-    const Status posted = post_list({&request, 1}, done);
-    if (posted)
-        statistics_->post(stat_of(opcode), plain.sge.length);
-    else if (posted.error().code == Errc::would_block)
-        statistics_->add(Stat::queue_full, 1);
+[[gnu::noinline]] Status VerbsQp::plain_without_slot(const PlainRequest& plain) noexcept {
+    const auto list = [this](std::span<const WorkRequest> request) {
+        std::size_t done = 0;
+        return post_list(request, done);
+    };
+    const Status posted = post_in_full(plain, statistics_.block(), list);
     send_lock_.unlock();
     return posted;
 }

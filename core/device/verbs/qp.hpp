@@ -65,7 +65,7 @@ private:
     Status plain_looking(PlainRequest& request) noexcept;
     template <Opcode opcode>
     Status plain_locked(PlainRequest& request) noexcept;
-    Status plain_without_slot(Opcode opcode, const PlainRequest& plain) noexcept;
+    Status plain_without_slot(const PlainRequest& plain) noexcept;
     Status plain_refused(Opcode opcode, int rc) noexcept;
     void inherit() noexcept override { plain_end_.store(0, std::memory_order_relaxed); }
     Status post_list(std::span<const WorkRequest> requests, std::size_t& done) noexcept;

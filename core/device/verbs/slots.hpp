@@ -36,7 +36,6 @@ class SlotRing {
 public:
     SlotRing(SlotKind kind, std::uint32_t depth)
         : depth_(depth * kStep), mask_((std::bit_ceil(std::uint64_t{depth} + 1) - 1) * kStep) {
-        static_assert(std::has_single_bit(kStep), "a place is masked, not divided");
         slots_.resize(mask_ / kStep + 1);
         for (Slot& slot : slots_) {
             slot.owner = this;
@@ -108,6 +107,7 @@ public:
         return *reinterpret_cast<Slot*>(first + (position & mask_));
     }
     static constexpr std::uint64_t kStep = sizeof(Slot);
+    static_assert(std::has_single_bit(kStep), "a place is masked, not divided");
     void retire_all() noexcept { head_.store(end(), std::memory_order_release); }
 
 private:
