@@ -39,10 +39,6 @@ Status check_memory(const MrAttr& attr) noexcept {
     return {};
 }
 
-bool wraps(std::uint64_t start, std::uint64_t length) noexcept {
-    return start + length < start;
-}
-
 Status check_attr(const MrAttr& attr, std::uint64_t iova) noexcept {
     const bool remote_change =
         attr.access.has(Access::remote_write) || attr.access.has(Access::remote_atomic);

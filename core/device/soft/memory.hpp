@@ -26,6 +26,11 @@ enum class Fault : std::uint8_t {
     count_
 };
 
+/// Whether it goes beyond the end of all addresses.
+constexpr bool wraps(std::uint64_t start, std::uint64_t length) noexcept {
+    return start + length < start;
+}
+
 /// The part of a region that an access needs. Whoever wants to come back to it after its pin has
 /// gone takes shared_from_this(), and pins it again.
 class Region : public std::enable_shared_from_this<Region> {
@@ -61,7 +66,7 @@ public:
     [[nodiscard]] Fault check_local(const Sge& sge, bool writes) const noexcept {
         const auto start = reinterpret_cast<std::uintptr_t>(sge.address);
         const auto base = reinterpret_cast<std::uintptr_t>(base_);
-        if (start + sge.length < start) return Fault::address_wrap;
+        if (wraps(start, sge.length)) return Fault::address_wrap;
         if (start < base || !in_range(start - base, sge.length)) return Fault::out_of_range;
         return writes && !access_.has(Access::local_write) ? Fault::no_right : Fault::none;
     }

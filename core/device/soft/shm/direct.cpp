@@ -309,16 +309,31 @@ inline const Entry* Direct::find(std::uint32_t rkey, std::uint64_t address, std:
 inline std::byte* Direct::map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
                               bool write) noexcept {
     if (entry.file == 0 || !maps_files_) return nullptr;
-    if (entry.file != window_file_ && !open_window(entry.file)) return nullptr;
+    if (entry.file != window_file_) open_window(entry.file);
     if (!window_) return nullptr;
     return window_->reach(entry.file_offset + offset, length, entry.file_offset + entry.length,
                           write);
 }
 
-bool Direct::open_window(std::uint64_t file) noexcept {
+void Direct::open_window(std::uint64_t file) noexcept {
     window_ = peer_->window(file);
     window_file_ = file;
-    return window_ != nullptr;
+}
+
+/// By plain copies, if these will do and the bytes are mapped here, else by the kernel's. With the
+/// key announced.
+inline Direct::Moved Direct::move(const Entry& entry, std::uint64_t offset, std::uint64_t length,
+                                  std::span<const iovec> ours, bool reads, bool plain,
+                                  int socket) noexcept {
+    if (std::byte* mapped = plain ? map(entry, offset, length, !reads) : nullptr) {
+        copy_plainly(ours, mapped, reads);
+        return Moved::mapped;
+    }
+    const bool moved =
+        peer_lives(socket) &&
+        copy_by_kernel(peer_->process(), ours, reinterpret_cast<std::byte*>(entry.base + offset),
+                       length, reads);
+    return moved ? Moved::by_kernel : Moved::nothing;
 }
 
 bool Direct::carry(const SendEntry& entry, const KeyTable& keys, int socket,
@@ -357,15 +372,9 @@ bool Direct::carry(Opcode opcode, const PlainRequest& request, const KeyTable& k
     if (region == nullptr) return false;
     const iovec ours{own.address, own.length};
     const std::uint64_t offset = request.remote_address - region->iova;
-    if (std::byte* mapped = map(*region, offset, own.length, !reads)) {
-        copy_plainly({&ours, 1}, mapped, reads);
-        count(g_mapped);
-    } else if (!peer_lives(socket) ||
-               !copy_by_kernel(peer_->process(), {&ours, 1},
-                               reinterpret_cast<std::byte*>(region->base + offset), own.length,
-                               reads)) {
-        return false;
-    }
+    const Moved moved = move(*region, offset, own.length, {&ours, 1}, reads, true, socket);
+    if (moved == Moved::nothing) return false;
+    if (moved == Moved::mapped) count(g_mapped);
     count(g_direct);
     return true;
 }
@@ -384,16 +393,9 @@ bool Direct::copy(const SendEntry& entry, const KeyTable& keys, int socket, bool
         const Entry* region = find(request.rkey, request.remote_address, entry.length, way.right);
         if (region == nullptr) return false;
         const std::uint64_t offset = request.remote_address - region->iova + done;
-        std::byte* mapped = plain ? map(*region, offset, part, !way.local_write) : nullptr;
-        if (mapped != nullptr) {
-            copy_plainly(ours, mapped, way.local_write);
-            if (done == 0) count(g_mapped);
-        } else if (!peer_lives(socket) ||
-                   !copy_by_kernel(peer_->process(), ours,
-                                   reinterpret_cast<std::byte*>(region->base + offset), part,
-                                   way.local_write)) {
-            return false;
-        }
+        const Moved moved = move(*region, offset, part, ours, way.local_write, plain, socket);
+        if (moved == Moved::nothing) return false;
+        if (moved == Moved::mapped && done == 0) count(g_mapped);
         done += part;
     }
     return true;

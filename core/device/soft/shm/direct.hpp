@@ -8,7 +8,10 @@
 // kernel that forbids it, the caller sends the request by the stream, which knows the right error.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <memory>
+#include <span>
 
 #include "core/base/ticks.hpp"
 #include "core/device/soft/memory.hpp"
@@ -50,7 +53,10 @@ private:
                                     Access right) const noexcept;
     std::byte* map(const Entry& entry, std::uint64_t offset, std::uint64_t length,
                    bool write) noexcept;
-    bool open_window(std::uint64_t file) noexcept;
+    void open_window(std::uint64_t file) noexcept;
+    enum class Moved : std::uint8_t { nothing, mapped, by_kernel };
+    Moved move(const Entry& entry, std::uint64_t offset, std::uint64_t length,
+               std::span<const iovec> ours, bool reads, bool plain, int socket) noexcept;
     bool ask_peer(int socket, std::uint64_t now) noexcept;
 
     std::shared_ptr<Peer> peer_;
