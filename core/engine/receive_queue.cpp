@@ -50,17 +50,13 @@ std::span<Sge> ReceiveQueue::sges_of(const Record& record) noexcept {
 Status ReceiveQueue::open(QueuePair& qp) noexcept {
     const std::lock_guard lock(lock_);
     qp_ = &qp;
-    Status posted = post_held();
-    update_chain();
-    return posted;
+    return go_on();
 }
 
 Status ReceiveQueue::open(SharedReceiveQueue& srq) noexcept {
     const std::lock_guard lock(lock_);
     srq_ = &srq;
-    Status posted = post_held();
-    update_chain();
-    return posted;
+    return go_on();
 }
 
 Status ReceiveQueue::attach(TrackedCq& cq) noexcept try {
@@ -85,8 +81,7 @@ void ReceiveQueue::detach(TrackedCq& cq) noexcept {
 /// While a buffer for several messages is with the device, or a receive waits behind one, receives
 /// depend on progress.
 void ReceiveQueue::update_chain() noexcept {
-    const bool opened = qp_ != nullptr || srq_ != nullptr;
-    const bool chains = opened && (multiple_posted_ || held_first_ != nullptr);
+    const bool chains = is_open() && (multiple_posted_ || held_first_ != nullptr);
     if (chains != chained_)
         for (TrackedCq* cq : cqs_) cq->count_chained(chains ? 1 : -1);
     chained_ = chains;
@@ -176,7 +171,7 @@ Status ReceiveQueue::post(const Receive& receive) noexcept {
     --free_count_;
     fill(record, receive);
     const std::uint64_t number = record.number;
-    if (held_first_ != nullptr || multiple_posted_ || (qp_ == nullptr && srq_ == nullptr)) {
+    if (held_first_ != nullptr || multiple_posted_ || !is_open()) {
         hold(record);
     } else if (const Status posted = post_to_device(record); !posted) {
         free(record);
@@ -212,12 +207,19 @@ void ReceiveQueue::hold(Record& record) noexcept {
 }
 
 Status ReceiveQueue::post_held() noexcept {
-    while (held_first_ != nullptr && !multiple_posted_) {
+    while (is_open() && held_first_ != nullptr && !multiple_posted_) {
         Record& oldest = *held_first_;
         if (Status posted = post_to_device(oldest); !posted) return posted;
         held_first_ = oldest.next;
     }
     return {};
+}
+
+/// What waits goes to the device as far as it may.
+Status ReceiveQueue::go_on() noexcept {
+    Status posted = post_held();
+    update_chain();
+    return posted;
 }
 
 /// Makes the completion, and whether one is wanted on success; frees or reposts the record.
@@ -246,9 +248,7 @@ Completion ReceiveQueue::take(Record& record, const WorkCompletion& wc, bool& wa
             out.buffer = sges_of(record)[0].address;
         finish(record, wc_status_text(wc.status), out.length);
     }
-    if (held_first_ != nullptr && (qp_ != nullptr || srq_ != nullptr))
-        static_cast<void>(post_held());  // a full queue: the next completion tries again
-    update_chain();
+    static_cast<void>(go_on());  // a full queue: the next completion tries again
     return out;
 }
 
@@ -311,9 +311,7 @@ Result<Completion> ReceiveQueue::cancel(void* context) noexcept {
                          .status = WcStatus::flushed,
                          .buffer_released = record->multiple};
     finish(*record, wc_status_text(WcStatus::flushed), 0);
-    if (held_first_ != nullptr && (qp_ != nullptr || srq_ != nullptr))
-        static_cast<void>(post_held());
-    update_chain();
+    static_cast<void>(go_on());
     return out;
 }
 

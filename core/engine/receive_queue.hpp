@@ -101,7 +101,9 @@ private:
     // With the lock held:
     void fill(Record& record, const Receive& receive) noexcept;
     Status post_to_device(Record& record) noexcept;
+    [[nodiscard]] bool is_open() const noexcept { return qp_ != nullptr || srq_ != nullptr; }
     Status post_held() noexcept;
+    Status go_on() noexcept;
     void hold(Record& record) noexcept;
     void update_chain() noexcept;
     void free(Record& record) noexcept;
