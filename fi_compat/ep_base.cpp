@@ -107,11 +107,6 @@ std::uint64_t data_mask_of(const EpLimits& limits) {
                : (std::uint64_t{1} << (8 * limits.data_bytes)) - 1;
 }
 
-/// Connectionless endpoints see for themselves that the bytes are in place.
-bool delivers(const fi_info& info, const core::Limits& device) {
-    return device.placed_when_complete || info.ep_attr->type == FI_EP_RDM;
-}
-
 bool takes_data(const fi_info& info, const EpLimits& limits) {
     return limits.data_bytes != 0 && info.domain_attr != nullptr &&
            info.domain_attr->cq_data_size != 0;
@@ -156,8 +151,10 @@ EndpointBase::EndpointBase(Domain& domain, const fi_info& info, const EpLimits& 
     : domain_(domain),
       caps_(caps_of(info)),
       limits_(limits),
-      granted_flags_(granted_op_flags(caps_.fence, delivers(info, domain.limits()),
-                                      domain.limits().flush, takes_data(info, limits))),
+      granted_flags_(granted_op_flags({.fence = caps_.fence,
+                                       .delivery = delivers(info.ep_attr->type, domain.limits()),
+                                       .commit = domain.limits().flush,
+                                       .data = takes_data(info, limits)})),
       data_mask_(data_mask_of(limits)),
       desc_required_(domain.mr_mode().local_keys),
       face_(*this, tables, user_context) {

@@ -28,48 +28,50 @@ constexpr bool only_bits(std::uint64_t word, std::uint64_t bits) {
 
 // --- operation flags: fi_rma(3), fi_msg(3) ------------------------------------------------------
 
+/// Whether a write of such an endpoint can complete when its bytes are in place. Connectionless
+/// ones look behind their writes, since both ends are ours.
+inline bool delivers(fi_ep_type type, const core::Limits& device) {
+    return device.placed_when_complete || type == FI_EP_RDM;
+}
+
+/// What an endpoint can do beyond what all can.
+struct OpGrants {
+    bool fence = false;
+    bool delivery = false;
+    bool commit = false;
+    bool data = false;
+};
+
 /// What a flag of a send, write or read makes of it. An endpoint grants all rows but those whose
 /// condition it does not meet; a bit that is not granted is refused.
 struct OpFlagRow {
-    enum class Granted : std::uint8_t { always, with_fence, with_delivery, with_commit, with_data };
     std::uint64_t fi;
     core::OpFlags core;
-    Granted granted;
-    core::MessageFlags message{};  ///< the same for messages of connectionless endpoints
+    bool OpGrants::*condition = nullptr;  ///< null: always granted
+    core::MessageFlags message{};         ///< the same for messages of connectionless endpoints
 };
 inline constexpr std::array kOpFlags{
-    OpFlagRow{FI_COMPLETION, core::OpFlag::entry, OpFlagRow::Granted::always,
-              core::MessageFlag::entry},
-    OpFlagRow{FI_INJECT, core::OpFlag::inject, OpFlagRow::Granted::always,
-              core::MessageFlag::inject},
-    OpFlagRow{FI_MORE, core::OpFlag::more, OpFlagRow::Granted::always},
-    OpFlagRow{FI_FENCE, core::OpFlag::fence, OpFlagRow::Granted::with_fence,
-              core::MessageFlag::fence},
+    OpFlagRow{FI_COMPLETION, core::OpFlag::entry, nullptr, core::MessageFlag::entry},
+    OpFlagRow{FI_INJECT, core::OpFlag::inject, nullptr, core::MessageFlag::inject},
+    OpFlagRow{FI_MORE, core::OpFlag::more},
+    OpFlagRow{FI_FENCE, core::OpFlag::fence, &OpGrants::fence, core::MessageFlag::fence},
     // The device's completions say all that these ask for, or more.
-    OpFlagRow{FI_INJECT_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_TRANSMIT_COMPLETE, {}, OpFlagRow::Granted::always},
-    OpFlagRow{FI_DELIVERY_COMPLETE, core::OpFlag::deliver, OpFlagRow::Granted::with_delivery,
+    OpFlagRow{FI_INJECT_COMPLETE, {}}, OpFlagRow{FI_TRANSMIT_COMPLETE, {}},
+    OpFlagRow{FI_DELIVERY_COMPLETE, core::OpFlag::deliver, &OpGrants::delivery,
               core::MessageFlag::delivered},
-    OpFlagRow{FI_MATCH_COMPLETE, {}, OpFlagRow::Granted::always, core::MessageFlag::delivered},
-    OpFlagRow{FI_COMMIT_COMPLETE, core::OpFlag::commit, OpFlagRow::Granted::with_commit,
+    OpFlagRow{FI_MATCH_COMPLETE, {}, nullptr, core::MessageFlag::delivered},
+    OpFlagRow{FI_COMMIT_COMPLETE, core::OpFlag::commit, &OpGrants::commit,
               core::MessageFlag::delivered},
-    OpFlagRow{FI_REMOTE_CQ_DATA, {}, OpFlagRow::Granted::with_data, core::MessageFlag::data},
-    OpFlagRow{FI_AFFINITY, {}, OpFlagRow::Granted::always},  // a hint
-    OpFlagRow{FI_TRANSMIT, {}, OpFlagRow::Granted::always},  // says which side it is about
+    OpFlagRow{FI_REMOTE_CQ_DATA, {}, &OpGrants::data, core::MessageFlag::data},
+    OpFlagRow{FI_AFFINITY, {}},  // a hint
+    OpFlagRow{FI_TRANSMIT, {}},  // says which side it is about
 };
 
 /// Every bit that an endpoint takes, from the rows whose condition holds.
-constexpr std::uint64_t granted_op_flags(bool fence, bool delivery, bool commit, bool data) {
-    using Granted = OpFlagRow::Granted;
+constexpr std::uint64_t granted_op_flags(const OpGrants& grants) {
     std::uint64_t granted = 0;
-    for (const OpFlagRow& row : kOpFlags) {
-        const bool holds = row.granted == Granted::always ||
-                           (row.granted == Granted::with_fence && fence) ||
-                           (row.granted == Granted::with_delivery && delivery) ||
-                           (row.granted == Granted::with_commit && commit) ||
-                           (row.granted == Granted::with_data && data);
-        if (holds) granted |= row.fi;
-    }
+    for (const OpFlagRow& row : kOpFlags)
+        if (row.condition == nullptr || grants.*row.condition) granted |= row.fi;
     return granted;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fi_compat/flag_map.hpp"
 #include "fi_compat/object.hpp"
 
 namespace compat::fi {
@@ -62,14 +63,11 @@ struct DeviceRow {
     bool core::Limits::*ability;
     std::uint64_t caps;
     std::uint64_t tx_op_flags;
-    std::uint64_t tx_op_flags_msg;  ///< of connected endpoints
 };
 constexpr std::array kDeviceRows{
     // hardware tells nobody; what upstream's providers have there lacks it as well
-    DeviceRow{&core::Limits::remote_access_events, FI_RMA_EVENT, 0, 0},
-    DeviceRow{&core::Limits::flush, FI_RMA_PMEM, FI_COMMIT_COMPLETE, 0},
-    // connectionless endpoints look behind their writes: both ends are ours
-    DeviceRow{&core::Limits::placed_when_complete, 0, 0, FI_DELIVERY_COMPLETE},
+    DeviceRow{&core::Limits::remote_access_events, FI_RMA_EVENT, 0},
+    DeviceRow{&core::Limits::flush, FI_RMA_PMEM, FI_COMMIT_COMPLETE},
 };
 
 const TypeRow& row_of(fi_ep_type type) {
@@ -224,8 +222,8 @@ Offer::Offer(const Provider& row, const core::Device& of, fi_ep_type type,
         if (limits.*needs.ability) continue;
         missing_caps |= needs.caps;
         missing_flags |= needs.tx_op_flags;
-        if (type == FI_EP_MSG) missing_flags |= needs.tx_op_flags_msg;
     }
+    if (!delivers(type, limits)) missing_flags |= FI_DELIVERY_COMPLETE;
     // Connectionless endpoints register what comes without a descriptor.
     if (!limits.unregistered_local) (type == FI_EP_RDM ? mr_helpful : mr_needed) |= FI_MR_LOCAL;
     if (!limits.requested_keys) mr_needed |= kMrBasicMap;

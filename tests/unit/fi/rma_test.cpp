@@ -177,7 +177,8 @@ void entries_follow_binding_and_flags(void**) {
 void every_granted_flag_is_taken_and_every_other_bit_is_refused(void** state) {
     EpRig& rig = rig_of(state);
     rig.open();
-    const std::uint64_t granted = granted_op_flags(true, true, true, true);
+    const std::uint64_t granted =
+        granted_op_flags({.fence = true, .delivery = true, .commit = true, .data = true});
     for (int bit = 0; bit < 64; ++bit) {
         const std::uint64_t flag = std::uint64_t{1} << bit;
         const bool good_write = (granted & flag) != 0;
