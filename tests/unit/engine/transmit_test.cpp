@@ -33,6 +33,18 @@ void a_write_becomes_one_request_and_one_entry(void** state) {
     assert_int_equal(rig.cq->space().occupied(), 0);
 }
 
+void expect_error(Rig& rig, std::uintptr_t op, WcStatus status) {
+    Completion error;
+    assert_true(rig.cq->read_error(error));
+    assert_ptr_equal(error.context, context_of(op));
+    assert_int_equal(error.status, status);
+}
+
+void expect_no_error(Rig& rig) {
+    Completion error;
+    assert_false(rig.cq->read_error(error));
+}
+
 void posting_before_the_connection_is_wrong_state(void** state) {
     Rig& rig = of(state);
     connect(rig, {.open = false});
@@ -124,10 +136,8 @@ void a_failure_completes_its_operation_and_those_before_it(void** state) {
     assert_int_equal(error.status, WcStatus::remote_access_error);
     assert_int_equal(error.vendor_error, 2);
     assert_int_equal(error.flags, kSendFlags);
-    assert_true(rig.cq->read_error(error));
-    assert_ptr_equal(error.context, context_of(3));
-    assert_int_equal(error.status, WcStatus::flushed);
-    assert_false(rig.cq->read_error(error));
+    expect_error(rig, 3, WcStatus::flushed);
+    expect_no_error(rig);
     assert_int_equal(rig.writes.value(), 1);
     assert_int_equal(rig.writes.errors(), 2);
     assert_int_equal(rig.cq->space().occupied(), 0);
@@ -197,13 +207,9 @@ void a_split_operation_that_fails_half_way_has_one_error(void** state) {
     finish(rig, 1, WcStatus::remote_access_error);
     finish(rig, 2, WcStatus::flushed);
     finish(rig, 3, WcStatus::flushed);
-    Completion error;
-    assert_true(rig.cq->read_error(error));
-    assert_ptr_equal(error.context, context_of(77));
-    assert_int_equal(error.status, WcStatus::remote_access_error);
-    assert_true(rig.cq->read_error(error));
-    assert_ptr_equal(error.context, context_of(78));
-    assert_false(rig.cq->read_error(error));
+    expect_error(rig, 77, WcStatus::remote_access_error);
+    expect_error(rig, 78, WcStatus::flushed);
+    expect_no_error(rig);
     assert_int_equal(rig.transmit->free_slots(), kDepth);
 }
 
@@ -283,11 +289,8 @@ void a_delivered_write_completes_with_the_read_behind_it(void** state) {
     assert_true(post_write(rig, OpFlag::entry | OpFlag::deliver, 2).has_value());
     finish(rig, 2, WcStatus::remote_access_error);
     finish(rig, 3, WcStatus::flushed);
-    Completion failed;
-    assert_true(rig.cq->read_error(failed));
-    assert_ptr_equal(failed.context, context_of(2));
-    assert_int_equal(failed.status, WcStatus::remote_access_error);
-    assert_false(rig.cq->read_error(failed));
+    expect_error(rig, 2, WcStatus::remote_access_error);
+    expect_no_error(rig);
 }
 
 void a_longer_injected_source_is_copied_and_the_copy_is_registered(void** state) {
@@ -372,13 +375,9 @@ void a_batch_that_the_device_refuses_fails_one_by_one(void** state) {
     assert_true(rig.fake().failed);
     finish(rig, 0);
     assert_int_equal(read_all(rig).size(), 1);
-    Completion error;
-    for (const std::uintptr_t op : {2U, 3U}) {
-        assert_true(rig.cq->read_error(error));
-        assert_ptr_equal(error.context, context_of(op));
-        assert_int_equal(error.status, WcStatus::local_qp_operation_error);
-    }
-    assert_false(rig.cq->read_error(error));
+    for (const std::uintptr_t op : {2U, 3U})
+        expect_error(rig, op, WcStatus::local_qp_operation_error);
+    expect_no_error(rig);
     assert_int_equal(rig.cq->space().occupied(), 0);
 }
 

@@ -168,8 +168,8 @@ struct Crowd {
         rig.device.cm_ids().back()->deliver(CmEventType::established);
         rig.poll();
     }
-    void fill() {
-        while (ask()) stand();
+    void fill(std::size_t most = SIZE_MAX) {
+        while (rig.device.qps().size() < most && ask()) stand();
     }
 };
 
@@ -208,10 +208,8 @@ void nobody_gives_way_whose_word_waits_to_be_read(void** state) {
     assert_true(rig.open().has_value());
     Crowd crowd{rig};
     // Not one more: where that takes long, the oldest would have to give way already.
-    while (rig.device.qps().size() < kMost) {
-        assert_true(crowd.ask());
-        crowd.stand();
-    }
+    crowd.fill(kMost);
+    assert_int_equal(rig.device.qps().size(), kMost);
     FakeQp& oldest = *rig.device.qps()[0];
     // The program does something else for longer than anybody is waited for.
     std::this_thread::sleep_for(std::chrono::seconds(6));
